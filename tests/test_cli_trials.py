@@ -16,7 +16,7 @@ from tests.commands import refuse, run, succeed
 from tuner.cli.list_commands import SORTS as OFFERED
 from tuner.cli.list_commands import STATES
 from tuner.scenario.scenario import read_scenario
-from tuner.store.applications import add_application
+from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective
 from tuner.store.records import TRIAL_STATES, ObjectiveRecord, Trial, TuningRun
@@ -88,11 +88,12 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def numbers(*arguments: object) -> list[int]:
-    return [trial["id"] for trial in json.loads(succeed("trials", "shop", *arguments, "--json"))]
+    return [trial["trial"] for trial in json.loads(succeed("trials", "shop", *arguments, "--json"))]
 
 
 def test_what_is_offered_is_what_there_is() -> None:
-    assert tuple(SORTS) == OFFERED
+    assert {"trial": "ordinal"}.get(OFFERED[0]) in SORTS
+    assert set(OFFERED[1:]) <= set(SORTS)
     assert STATES == TRIAL_STATES
 
 
@@ -128,7 +129,7 @@ def test_csv_has_a_column_for_every_parameter(db: Path) -> None:
     assert (rows[0]["share op2"], rows[0]["weight res"], rows[2]["purpose"]) == ("0.5", "0.375", "verify")
     assert (rows[3]["price"], rows[3]["failure"]) == ("", "no core left")
     empty = succeed("trials", "clicks", "--csv")
-    assert empty.startswith("id,")
+    assert empty.startswith("trial,run,")
     assert len(empty.splitlines()) == 1
 
 
@@ -138,17 +139,21 @@ def test_no_trials_are_told_from_no_application(db: Path) -> None:
     assert result.stderr == "There are no such trials of 'clicks'.\n"
     assert json.loads(succeed("trials", "clicks", "--json")) == []
     assert refuse("trials", "shap") == "there is no application 'shap'; there are clicks, shop"
-    assert refuse("trials", "shop", "--run", 3) == "application 'shop' has no run 3; its runs are 2, 1"
+    assert refuse("trials", "shop", "--run", 3) == "application 'shop' has no run 3; its runs are 2 and 1"
     assert refuse("trials", "clicks", "--run", 1) == "application 'clicks' has no run 1; it was not tuned yet"
     assert refuse("trials", "shop", "--json", "--csv").startswith("--json and --csv both say how to print")
     wrong = run("trials", "shop", "--sort", "prise")
     assert wrong.exit_code == 2
     assert all(word in wrong.stderr for word in ("--sort", "'prise'", "'price'"))
-    assert refuse("trial", 99) == "there is no trial 99; `tuner trials APP` lists those that there are"
+    assert refuse("trial", "shop", 99) == (
+        "application 'shop' has no trial 99; `tuner trials shop` lists those that there are"
+    )
+    assert refuse("trial", "shap", 1) == "there is no application 'shap'; there are clicks, shop"
+    assert "has no tuning run 3; `tuner runs shop`" in refuse("report", "shop", "--run", 3)
 
 
 def test_a_trial_is_shown_in_full(db: Path) -> None:
-    shown = succeed("trial", 3)
+    shown = succeed("trial", "shop", 3)
     lines = [line.split() for line in shown.splitlines()]
     assert shown.startswith("Trial 3, of run 1 (gp, seed 7) of shop, version 1, on the described service times.")
     assert "complete, for verify of trial 1, ended 2026-05-01 12:02:30 UTC after 0.31 s of work." in shown
@@ -159,14 +164,36 @@ def test_a_trial_is_shown_in_full(db: Path) -> None:
     assert ["reconfigurations", "%", "2.000", "-", "10.000"] in lines
     assert ["op2", "2.000", "0.250"] in lines
     assert "Replayed 40,000 slots under threshold-c with seeds 3, 4; 1,000 slots saved." in shown
-    assert "It failed: no core left" in succeed("trial", 4)
-    known = json.loads(succeed("trial", 3, "--json"))
+    assert "It failed: no core left" in succeed("trial", "shop", 4)
+    known = json.loads(succeed("trial", "shop", 3, "--json"))
     assert known["detail"]["note"] == {"expected": 9.0}
-    assert (known["application"], known["run"]["engine"], known["purpose"]) == ("shop", "gp", "verify")
+    assert (known["application"], known["search"]["engine"], known["purpose"]) == ("shop", "gp", "verify")
+
+
+def test_numbers_of_runs_and_trials_are_each_applications_own(db: Path) -> None:
+    """The second application's first trial was number 13, after the twelve of the first one."""
+    with closing(open_store(db)) as store, store.begin() as session:
+        version = load_application(session, "clicks")
+        run = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, START, {"qos": QOS}), "me", START)
+        made = add_trial(session, run, make_trial(run, 0), START)
+        of = {"trial_id": made.id, "evidence": {"run": run.id}}
+        add_objective(session, ObjectiveRecord("clicks", Weights(0.5, 0.25, 0.25), {}, START, **of))
+    assert (run.id, made.id) != (run.ordinal, made.ordinal) == (1, 1)
+    (listed,) = json.loads(succeed("trials", "clicks", "--run", 1, "--json"))
+    assert (listed["trial"], listed["run"], "id" in listed) == (1, 1, False)
+    assert succeed("trial", "clicks", 1).startswith("Trial 1, of run 1 (gp, seed 7) of clicks, version 1")
+    assert [json.loads(succeed("runs", "clicks", "--json"))[0][name] for name in ("run", "trials")] == [1, 1]
+    assert succeed("runs", "clicks").splitlines()[2].split()[0] == "1"
+    assert succeed("objectives", "clicks").splitlines()[2].split()[5] == "1"
+    (shown,) = json.loads(succeed("objectives", "clicks", "--json"))
+    assert (shown["trial"], shown["run"], shown["evidence"]["run"]) == (1, 1, 1)
+    told = json.loads(succeed("report", "clicks", "--run", 1, "--json"))
+    assert (told["run"], told["trial"], told["evidence"]["run"]) == (1, 1, 1)
+    assert refuse("trial", "clicks", 2).startswith("application 'clicks' has no trial 2;")
 
 
 def test_a_trial_is_written_as_the_scenario_that_replays_it(db: Path, tmp_path: Path) -> None:
-    succeed("trial", 3, "--toml", tmp_path / "trial.toml")
+    succeed("trial", "shop", 3, "--toml", tmp_path / "trial.toml")
     scenario = read_scenario(tmp_path / "trial.toml")
     (setting,) = scenario.settings
     assert scenario.policies == ("threshold-c",)
@@ -184,9 +211,9 @@ def test_a_trial_of_an_older_program_says_that_it_cannot_be_replayed(db: Path, t
     with closing(open_store(db)) as store, store.begin() as session:
         version = add_application(session, "old", DOCUMENT, START)
         run = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, START), "me", START)
-        old = add_trial(session, run, Trial(run.id or 0, 0, {"x": [0.25]}, "complete", 7, 5.0, 6.0, price=0.5), START)
-    assert "Parameters: {'x': [0.25]}" in succeed("trial", old.id)
-    assert "has no shares and weights to replay" in refuse("trial", old.id, "--toml", tmp_path / "trial.toml")
+        add_trial(session, run, Trial(run.id or 0, 0, {"x": [0.25]}, "complete", 7, 5.0, 6.0, price=0.5), START)
+    assert "Parameters: {'x': [0.25]}" in succeed("trial", "old", 1)
+    assert "has no shares and weights to replay" in refuse("trial", "old", 1, "--toml", tmp_path / "trial.toml")
     assert not (tmp_path / "trial.toml").exists()
     assert len(succeed("trials", "old", "--csv").splitlines()) == 2
 

@@ -121,7 +121,7 @@ WRONG_FILES = (
 WRONG_ORDER = (
     Mistake("tune nosuch", "there is no application 'nosuch'; there are shop"),
     Mistake("report shop", "was not tuned yet; tune it with: tuner tune shop"),
-    Mistake("tune shop --resume", "no run of 'shop' waits to be resumed"),
+    Mistake("tune shop --resume", "'shop' has no interrupted tuning run"),
     Mistake("tune shop --resume --budget 3", "leave out --budget"),
     Mistake("push shop --why x", "no objective of 'shop' is proposed; find one with: tuner tune shop"),
     Mistake("push shop 7 --why x", "has no objective 7"),

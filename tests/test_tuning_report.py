@@ -212,7 +212,7 @@ def test_the_page_has_every_part_and_says_what_was_found(database: Path, tmp_pat
     assert page.seen.count("figure") == figures
     assert len(page.charts) == 2 + 2 + 4 + 3
     by_label = {series["label"]: series["values"] for series in page.charts[0]["series"]}
-    assert page.charts[0]["x"] == {"first": 0, "step": 1, "count": 61}
+    assert page.charts[0]["x"] == {"first": 1, "step": 1, "count": 61}
     assert len(by_label["feasible"]) == 61
     assert sum(value is not None for value in by_label["recommended"]) == 1
     assert by_label["repeated on fresh seeds"][-1] == 7.9
@@ -419,9 +419,9 @@ def test_a_name_breaks_without_losing_its_ends(name: str, letters: int) -> None:
 def test_what_cannot_be_reported_is_refused_in_a_sentence(database: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no application 'other'; there are orders, tight"):
         ask("other", "--store", str(database))
-    with pytest.raises(BadInput, match="tuning run 2 is of application 'tight', not of 'orders'"):
+    with pytest.raises(BadInput, match="application 'orders' has no tuning run 2; `tuner runs orders` lists"):
         ask("orders", "--run", "2", "--store", str(database))
-    with pytest.raises(BadInput, match="there is no tuning run 9"):
+    with pytest.raises(BadInput, match="has no tuning run 9"):
         ask("orders", "--run", "9", "--store", str(database))
     with pytest.raises(BadInput, match="there is no folder /nowhere"):
         ask("orders", "--html", "/nowhere/page.html", "--store", str(database))

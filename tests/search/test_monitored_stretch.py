@@ -103,7 +103,7 @@ class TestCommand:
         assert "  weights  perf " in out
         assert 'Push it: tuner push shop 1 --why "..."' in out
         number = int(out.partition("Trial ")[2].split()[0])
-        assert f"Trial {number}, of run 1 " in succeed("trial", number)
+        assert f"Trial {number}, of run 1 " in succeed("trial", "shop", number)
 
     def test_a_bound_in_a_wrong_unit_is_doubted_and_no_push_without_force(self, db: Path) -> None:
         asked = ("tune", "shop", "--engine", "random", "--budget", 3, "--policy", "threshold-c")

@@ -33,10 +33,10 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def replay(trial: Trial, folder: Path) -> tuple[float, float, float]:
+def replay(app: str, trial: Trial, folder: Path) -> tuple[float, float, float]:
     """What `tuner simulate` comes to with the file that `tuner trial --toml` writes."""
-    file = folder / f"trial{trial.id}.toml"
-    succeed("trial", trial.id, "--toml", file)
+    file = folder / f"trial{trial.ordinal}.toml"
+    succeed("trial", app, trial.ordinal, "--toml", file)
     shown = json.loads(succeed("simulate", file, "--no-floor", "--json"))["policies"][0]
     assert shown["resources"]["mean"] == pytest.approx(trial.price, rel=1e-12)
     scenario = read_scenario(file)
@@ -46,12 +46,12 @@ def replay(trial: Trial, folder: Path) -> tuple[float, float, float]:
     return price, violations, reconfigurations
 
 
-def check_all(ended: TuningResult, folder: Path) -> None:
+def check_all(app: str, ended: TuningResult, folder: Path) -> None:
     """One of each kind: the baseline, a searched one, a verification."""
     for purpose in ("baseline", "search", "verify"):
         trial = next(one for one in ended.trials if one.about.purpose == purpose and one.state == "complete")
         expected = (trial.price, trial.violations, trial.reconfigurations)
-        assert replay(trial, folder) == pytest.approx(expected, rel=1e-12, abs=1e-15), purpose
+        assert replay(app, trial, folder) == pytest.approx(expected, rel=1e-12, abs=1e-15), purpose
 
 
 def monitor(store: Store, samples: list[Sample], document: Mapping[str, Any]) -> None:
@@ -64,7 +64,7 @@ def monitor(store: Store, samples: list[Sample], document: Mapping[str, Any]) ->
 def test_a_described_trial_is_replayed_to_the_digit(db: Path, tmp_path: Path) -> None:
     store = open_store(db)
     add(store)
-    check_all(tune_app(store, APP, engine="random", budget=6), tmp_path)
+    check_all(APP, tune_app(store, APP, engine="random", budget=6), tmp_path)
     store.close()
 
 
@@ -72,7 +72,7 @@ def test_a_monitored_trial_is_replayed_to_the_digit(db: Path, tmp_path: Path) ->
     store = open_store(db)
     monitor(store, TestSurrogate.monitored(), TestSurrogate.DOCUMENT)
     ended = tune_app(store, "shop", engine="random", budget=8, eps=0.05)
-    check_all(ended, tmp_path)
+    check_all("shop", ended, tmp_path)
     store.close()
 
 
@@ -82,7 +82,7 @@ def test_a_trial_in_micro_batches_is_replayed_to_the_digit(db: Path, tmp_path: P
     qos = {"r_max": 40.0, "eta_v": 0.3, "eta_r": 0.9}
     node = [{"name": "plain", "speedup": 1.0, "price": 1.0}]
     monitor(store, batch_stream(200), {"application": shape, "qos": qos, "infrastructure": {"node": node}})
-    check_all(tune_app(store, "shop", engine="random", budget=6), tmp_path)
+    check_all("shop", tune_app(store, "shop", engine="random", budget=6), tmp_path)
     store.close()
 
 
@@ -92,8 +92,8 @@ def test_the_bound_shown_is_the_bound_pushed(db: Path, tmp_path: Path) -> None:
     ended = tune_app(store, "shop", engine="random", budget=8, eps=0.05)
     store.close()
     assert ended.objective is not None
-    chosen = ended.objective.trial_id
-    rows = [row.split() for row in succeed("trial", chosen).partition("weights:")[0].splitlines()]
+    chosen = next(one.ordinal for one in ended.trials if one.id == ended.objective.trial_id)
+    rows = [row.split() for row in succeed("trial", "shop", chosen).partition("weights:")[0].splitlines()]
     shown = {row[0]: row[2] for row in rows if len(row) == 3}
     page = tmp_path / "report.html"
     told = succeed("report", "shop", "--html", page)

@@ -67,7 +67,7 @@ class TestSameAgain:
         with pytest.raises(Stop):
             tune(file, APP, held, stop_after(2))
         ended = tune(file, APP, resume_tuning(file, APP))
-        with pytest.raises(BadInput, match="waits to be resumed"):
+        with pytest.raises(BadInput, match="has no interrupted tuning run"):
             resume_tuning(file, APP)
         assert len(read_objectives(file)) == 1
         assert read_run(file, ended.run.id or 0) == list(ended.trials)

@@ -99,7 +99,7 @@ class TestRivals:
         wait_for(store, 1, tuners, second, 2)
         send_to_sleep(second, address)
         assert tuners.run(*resume(address)) == 2
-        assert f"no run of '{APP}' waits to be resumed" in tuners.said()
+        assert f"'{APP}' has no interrupted tuning run" in tuners.said()
         assert tuners.kill(first) == -signal.SIGKILL
         third = tuners.start(*resume(address))
         os.kill(second, signal.SIGCONT)
@@ -230,7 +230,7 @@ class TestLocks:
                 with pytest.raises(Retry, match="is locked by another process that has not let go in time"):
                     tune(impatient, APP, held)
             if read_runs(store)[0].owner is not None:  # not even that could be written
-                with pytest.raises(BadInput, match="waits to be resumed"):
+                with pytest.raises(BadInput, match="has no interrupted tuning run"):
                     resume_tuning(impatient, APP)
             held = resume_tuning(impatient, APP, clock=lambda: time.time() + LEASE_S + 1.0)
             ended = tune(impatient, APP, held)
@@ -408,10 +408,10 @@ class TestSignals:
             assert "Traceback" not in said
             there = len(read_run(store, 1))
             if read_runs(store)[0].state == "done":  # on a busy machine the signal may come too late
-                assert ended_as in ENDED or (ended_as == code and f"see it: tuner report {APP}" in said), said
+                assert ended_as in ENDED or (ended_as == code and f"show it with: tuner report {APP}" in said), said
                 break
             assert ended_as == code, said
-            assert f"What has ended is kept; go on with: tuner tune {APP} --resume" in said
+            assert f"its finished trials are stored. Resume it with: tuner tune {APP} --resume" in said
             child = tuners.start(*resume(address))
         else:
             assert tuners.wait(child) in ENDED, tuners.said()
@@ -420,7 +420,7 @@ class TestSignals:
     def test_interrupted_after_its_end_it_shows_where_the_result_is(self, tmp_path: Path) -> None:
         ended = run_anew(tmp_path / "whole.db", engine="random", budget=2)
         with closing(open_store(tmp_path / "whole.db")) as done:
-            assert describe_interrupted(done, APP, ended.run).endswith(f"see it: tuner report {APP}")
+            assert describe_interrupted(done, APP, ended.run).endswith(f"show it with: tuner report {APP}")
 
     def test_ctrl_c_in_a_process_of_its_own(self, tmp_path: Path, whole: TuningResult) -> None:
         path = tmp_path / "tuner.db"
@@ -439,7 +439,7 @@ class TestSignals:
                     process.kill()
             assert process.returncode == 130
             assert said.count("\n") <= 3
-            assert "go on with: tuner tune clicks --resume" in said
+            assert "Resume it with: tuner tune clicks --resume" in said
             assert read_runs(store)[0].state == "running"
             there = read_run(store, 1)
             assert all_figures(there) == all_figures(whole.trials[: len(there)])

@@ -55,7 +55,7 @@ class TestRefusals:
     def test_nothing_waits_to_be_resumed(self, file: Store) -> None:
         add(file)
         run(file, engine="random", budget=1)
-        with pytest.raises(BadInput, match="no run of 'clicks' waits to be resumed; its newest has ended, see it"):
+        with pytest.raises(BadInput, match="'clicks' has no interrupted tuning run; the newest one has ended, show it"):
             resume_tuning(file, APP)
 
     def test_neither_a_trace_nor_samples(self, file: Store) -> None:

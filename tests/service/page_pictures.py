@@ -32,16 +32,16 @@ FURNISHED = {
     "reverted": "/objectives/2?app=payments",
     "explain": "/explain?app=clicks&operator=parse&at=1773325140",
     **{f"app-{tab}": f"/applications/clicks?tab={tab}" for tab in TABS if tab},
-    "run": "/runs/1",
-    "run-model": "/runs/1?tab=model",
-    "run-trials": "/runs/1?tab=trials",
+    "run": "/runs/1?app=clicks",
+    "run-model": "/runs/1?app=clicks&tab=model",
+    "run-trials": "/runs/1?app=clicks&tab=trials",
     "login": "/login",
-    "trial": "/trials/7",
+    "trial": "/trials/7?app=clicks",
     "guide": "/guide",
     "missing": "/nothing/here",
 }
 FRESH = {"fresh-overview": "/", **{f"fresh-{tab or 'app'}": f"/applications/shop?tab={tab}" for tab in TABS}}
-EMPTY = {"empty-overview": "/", "empty-app": "/applications/nowhere", "empty-run": "/runs/1"}
+EMPTY = {"empty-overview": "/", "empty-app": "/applications/nowhere", "empty-run": "/runs/1?app=clicks"}
 
 
 def photograph(browser: Browser, site: Site, pages: Mapping[str, str], folder: Path, only: str = "") -> None:

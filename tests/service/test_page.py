@@ -35,11 +35,12 @@ from tuner.store.records import DecisionRecord, EventRecord, ObjectiveRecord, Sc
 PAGES = (
     *("/", "/applications/clicks", "/applications/clicks?last=30d&kind=BLOCKED&kind=HELD", "/applications/payments"),
     *(f"/applications/clicks?tab={tab}" for tab in TABS if tab),
-    *("/applications/fraud%20scores?last=6h", "/objectives/2?app=payments", "/objectives/3?app=clicks", "/runs/1"),
+    *("/applications/fraud%20scores?last=6h", "/objectives/2?app=payments", "/objectives/3?app=clicks"),
+    "/runs/1?app=clicks",
     *(
-        "/runs/1?tab=trials&sort=price&way=down&page=2",
-        "/runs/1?tab=model",
-        "/trials/7",
+        "/runs/1?app=clicks&tab=trials&sort=price&way=down&page=2",
+        "/runs/1?app=clicks&tab=model",
+        "/trials/7?app=clicks",
         "/explain?app=clicks&operator=parse&at=1773325140",
         "/explain?app=payments",
         "/applications/clicks?since=2026-03-01&until=2026-03-02",
@@ -289,11 +290,11 @@ def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
         ("/applications/clicks?after=x~parse", 400, "after is 'x~parse'"),
         ("/applications/clicks?before=x", 400, "before is 'x'"),
         ("/applications/a%00b", 400, "NUL"),
-        ("/runs/99", 404, "there is no tuning run 99"),
-        ("/runs/1?sort=seed", 400, "sort is 'seed', and must be one of number"),
-        ("/runs/1?tab=moon", 400, "tab is 'moon'"),
-        ("/runs/1?page=0", 400, "page is '0'"),
-        ("/trials/99999999999999", 404, "there is no trial"),
+        ("/runs/99?app=clicks", 404, "has no tuning run 99; `tuner runs clicks`"),
+        ("/runs/1?app=clicks&sort=seed", 400, "sort is 'seed', and must be one of trial"),
+        ("/runs/1?app=clicks&tab=moon", 400, "tab is 'moon'"),
+        ("/runs/1?app=clicks&page=0", 400, "page is '0'"),
+        ("/trials/99999999999999?app=clicks", 404, "there is no trial"),
         ("/objectives/9?app=clicks", 404, "has no objective 9"),
     ],
 )
@@ -339,20 +340,20 @@ def test_every_page_names_the_product_its_version_and_the_guide(site: Site) -> N
 
 
 def test_trials_are_sorted_and_paged_by_link(site: Site) -> None:
-    page = site.see("/runs/1?tab=trials&sort=price&way=down")
-    first = [int(link.rpartition("/")[2]) for link in page.links("/trials/")]
+    page = site.see("/runs/1?app=clicks&tab=trials&sort=price&way=down")
+    first = [int(link.rpartition("/")[2].partition("?")[0]) for link in page.links("/trials/")]
     assert len(first) == DECISIONS_PER_PAGE
     (onward,) = page.links("page=2")
-    rest = [int(link.rpartition("/")[2]) for link in site.see(onward).links("/trials/")]
+    rest = [int(link.rpartition("/")[2].partition("?")[0]) for link in site.see(onward).links("/trials/")]
     assert len({*first, *rest}) == 61
     assert [attrs["aria-sort"] for attrs in page.all("th") if "aria-sort" in attrs] == ["descending"]
-    assert "/runs/1?sort=price&tab=trials" in page.links()  # the other way round
+    assert "/runs/1?app=clicks&sort=price&tab=trials" in page.links()  # the other way round
 
 
 def test_a_run_shows_its_result_and_what_the_model_says(site: Site) -> None:
     for head in ("Tuned beside equal shares", "The best so far", "Cost against violations"):
-        assert head in site.see("/runs/1").said
-    model = site.see("/runs/1?tab=model")
+        assert head in site.see("/runs/1?app=clicks").said
+    model = site.see("/runs/1?app=clicks&tab=model")
     for said in ("What price and violations depend on", "All that was tried", "left out in turn", "R²",
                  *(f"share of {name}" for name in CLICKS.rates), "weight of violations over resources"):  # fmt: skip
         assert said in model.said
@@ -365,7 +366,8 @@ def test_a_run_without_trials_yet_has_a_page(changed: Site) -> None:
 
     with changed.store.begin() as session:
         run = start_run(session, TuningRun(1, "gp", 0, 10, NOW), "me", NOW)
-    assert all("no trial has ended" in changed.see(f"/runs/{run.id}?tab={tab}").said for tab in ("", "model"))
+    place = f"/runs/{run.ordinal}?app=clicks"
+    assert all("no trial has ended" in changed.see(f"{place}&tab={tab}").said for tab in ("", "model"))
 
 
 @pytest.mark.parametrize("name", HOSTILE)

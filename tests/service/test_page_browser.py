@@ -41,7 +41,7 @@ LONG = "word" * 200
 PATHS = (
     *(f"/applications/clicks?tab={tab}" for tab in TABS),
     *("/", "/applications/payments", "/explain?app=clicks", "/objectives/2?app=payments"),
-    *("/runs/1", "/trials/3", "/login", "/applications/nowhere", link_application(LONG)),
+    *("/runs/1?app=clicks", "/trials/3?app=clicks", "/login", "/applications/nowhere", link_application(LONG)),
 )
 
 pytestmark = NEEDS_BROWSER

@@ -225,11 +225,13 @@ def test_runs_of_other_applications_are_not_there(kept: Store) -> None:
         _, secret = make_token(session, "stranger", ["read"], "a test", time.time(), applications=["shop"])
     with limited(kept, RateLimits(), secret) as client:
         assert client.post("/login", data={"token": secret}, headers=PAGE).status_code == 303
-        for place in ("/v1/runs/{}", "/v1/runs/{}/trials", "/v1/trials/{}", "/runs/{}", "/trials/{}"):
+        for place in ("/v1/runs/{}", "/v1/runs/{}/trials", "/v1/trials/{}", "/runs/{}?app=shop", "/trials/{}?app=shop"):
             there, missing = (client.get(place.format(number)) for number in (1, 9))
             assert (there.status_code, missing.status_code) == (404, 404), place
             assert there.text.replace("1", "9") == missing.text.replace("1", "9"), place
             assert "secret project" not in there.text
+        for place in ("/runs/1", "/trials/1"):
+            assert client.get(f"{place}?app=secret+project").status_code == 403
     with limited(kept, RateLimits(), add_secret(kept)) as client:
         assert [client.get(place).status_code for place in ("/v1/runs/1", "/v1/trials/1")] == [200, 200]
 

@@ -76,6 +76,7 @@ def fill(store: Store, revision: str) -> None:
             fill_numbered(session)
         if revision >= "0012":
             fill_known(session)
+            fill_second(session)
 
 
 def fill_measured(session: Session) -> None:
@@ -155,6 +156,17 @@ def fill_numbered(session: Session) -> None:
 
 def fill_known(session: Session) -> None:
     save_history(session, KnownHistory("clicks", 1, 24.0, 20_160, 60.0, 1.5, {"parse": {"format": 1, "slots": 20_160}}))
+
+
+def fill_second(session: Session) -> None:
+    """Another application, whose run and trial are the first of theirs."""
+    version = add_application(session, "ads", DOCUMENT, 30.0)
+    run = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, 31.0), "somebody", 31.0)
+    made = add_trial(session, run, Trial(run.id or 0, 0, {}, "complete", 7, 31.0, 32.0, price=0.5), 32.0)
+    named = f"trial {made.ordinal} of run {run.ordinal}"
+    add_objective(
+        session, ObjectiveRecord("ads", Weights(0.5, 0.25, 0.25), {}, 33.0, provenance=named, trial_id=made.id)
+    )
 
 
 def dump(revision: str) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, update
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
@@ -26,9 +26,12 @@ from tuner.store.applications import (
 )
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions, save_decisions
+from tuner.store.faults import NotFound
 from tuner.store.objectives import add_objective, find_full_objective, list_objectives, move_objective
+from tuner.store.ordinals import has_unnumbered
 from tuner.store.records import DecisionRecord, ObjectiveRecord, SourceMark, SurrogateRecord, Trial, TuningRun
-from tuner.store.runs import LeaseLost, claim_run, end_run, list_runs, load_run, release_run, start_run
+from tuner.store.removal import remove_run, rename_application
+from tuner.store.runs import LeaseLost, claim_run, end_run, find_run, list_runs, load_run, release_run, start_run
 from tuner.store.samples import (
     count_samples,
     delete_marks,
@@ -40,8 +43,8 @@ from tuner.store.samples import (
     save_samples,
     stream_samples,
 )
-from tuner.store.tables import SAMPLES
-from tuner.store.trials import TrialFilter, add_trial, count_trials, list_trials, load_history, load_trial
+from tuner.store.tables import APPLICATIONS, RUNS, SAMPLES, TRIALS
+from tuner.store.trials import TrialFilter, add_trial, count_trials, find_trial, list_trials, load_history, load_trial
 
 APPLICATION = {"name": "clicks", "operator": [{"name": "parse", "service_rate": 500, "scv": 0.5}]}
 
@@ -200,7 +203,7 @@ class TestTrials:
             kept = add_trial(session, run, given, 3.0)
         with store.read() as session:
             assert kept.id is not None
-            assert load_trial(session, kept.id) == replace(given, id=kept.id)
+            assert load_trial(session, kept.id) == replace(given, ordinal=1, id=kept.id)
 
     def test_saved_twice_is_saved_once_and_another_in_its_place_is_refused(self, store: Store) -> None:
         run = start(store)
@@ -241,7 +244,7 @@ class TestTrials:
             assert [t.number for t in list_trials(session, replace(mine, since=11.0, until=13.0))] == [1, 2]
             assert count_trials(session, replace(mine, state="failed")) == 1
             assert count_trials(session, TrialFilter(application="ads")) == 0
-            with pytest.raises(BadInput, match="sorted by 'cost'; sort by one of id, number, price"):
+            with pytest.raises(BadInput, match="sorted by 'cost'; sort by one of id, ordinal, number"):
                 list_trials(session, mine, "cost")
 
     def test_a_page_is_one_query(self, store: Store) -> None:
@@ -264,6 +267,56 @@ class TestTrials:
         with store.begin() as session:
             kept = add_trial(session, run, trial(run, 0, price=math.inf, slack=-math.inf, violations=math.nan), 3.0)
         assert (kept.price, kept.slack, kept.violations) == (math.inf, -math.inf, None)
+
+
+class TestOrdinals:
+    def test_every_application_counts_its_own_runs_and_trials(self, store: Store) -> None:
+        mine = [start(store), start(store)]
+        with store.begin() as session:
+            other = add_application(session, "ads", APPLICATION, 1.0)
+            theirs = start_run(session, TuningRun(other.id or 0, "gp", 7, 60, 0.0), "me", 0.0)
+            given = [add_trial(session, run, trial(run, i), 3.0) for i in range(2) for run in (*mine, theirs)]
+            assert [one.ordinal for one in (*mine, theirs)] == [1, 2, 1]
+            assert [one.ordinal for one in given] == [1, 2, 1, 3, 4, 2]
+            assert find_run(session, "ads", 1) == load_run(session, theirs.id or 0)
+            assert find_trial(session, "clicks", 3) == given[3]
+            assert [one.ordinal for one in list_trials(session, TrialFilter("clicks"), "ordinal")] == [1, 2, 3, 4]
+            with pytest.raises(NotFound, match="'ads' has no trial 3; `tuner trials ads` lists"):
+                find_trial(session, "ads", 3)
+            with pytest.raises(NotFound, match="'ads' has no tuning run 2; `tuner runs ads` lists"):
+                find_run(session, "ads", 2)
+
+    def test_no_number_is_given_again_after_its_run_is_removed(self, store: Store) -> None:
+        run = start(store)
+        with store.begin() as session:
+            add_trial(session, run, trial(run, 0), 3.0)
+            remove_run(session, run.id or 0)
+        again = start(store)
+        with store.begin() as session:
+            assert (again.ordinal, add_trial(session, again, trial(again, 0), 3.0).ordinal) == (2, 2)
+
+    def test_a_renamed_application_keeps_its_numbers(self, store: Store) -> None:
+        run = start(store)
+        with store.begin() as session:
+            rename_application(session, "clicks", "ads")
+            assert find_run(session, "ads", 1).id == run.id
+
+    def test_rows_of_an_older_program_are_numbered_before_the_next(self, store: Store) -> None:
+        """A program of the schema before leaves the new columns empty, and refuses none of the rows."""
+        run = start(store, "older")
+        with store.begin() as session:
+            older = [add_trial(session, run, trial(run, i), 3.0) for i in range(3)]
+            for table in (RUNS, TRIALS):
+                session.execute(update(table.table).values(application_id=None, ordinal=None))
+            session.execute(update(APPLICATIONS).values(last_run=None, last_trial=None))
+            assert has_unnumbered(session)
+        with store.begin() as session:
+            taken = claim_run(session, run.id or 0, "newer", now=100.0)
+            assert taken is not None
+            assert not has_unnumbered(session)
+            newest = add_trial(session, taken, trial(taken, 3), 100.0)
+            assert (taken.ordinal, newest.ordinal) == (1, 4)
+            assert [find_trial(session, "clicks", i + 1).id for i in range(3)] == [one.id for one in older]
 
 
 class TestLeases:

@@ -99,10 +99,11 @@ def exported(store: Store, runs: dict[str, list[TuningRun]], tmp_path: Path) -> 
 
 def test_every_trial_is_as_it_was(exported: Path, runs: dict[str, list[TuningRun]]) -> None:
     run = runs["shop"][0]
-    study = load(exported, f"shop, run {run.id}")
+    study = load(exported, f"shop, run {run.ordinal}")
     assert study.user_attrs["qos"] == QOS
     assert (study.user_attrs["engine"], study.user_attrs["policy"], study.user_attrs["version"]) == ("gp", "ql", 1)
     made = make_trials(run)
+    assert [trial.user_attrs["trial"] for trial in study.trials] == list(range(1, len(made) + 1))
     assert [trial.number for trial in study.trials] == list(range(len(made)))
     for there, trial in zip(study.trials, made, strict=True):
         check_trial(there, trial)
@@ -133,7 +134,7 @@ def check_trial(there: FrozenTrial, trial: Trial) -> None:
 
 
 def test_optuna_finds_the_best_of_the_feasible_trials(exported: Path, runs: dict[str, list[TuningRun]]) -> None:
-    study = load(exported, f"shop, run {runs['shop'][0].id}")
+    study = load(exported, f"shop, run {runs['shop'][0].ordinal}")
     with_figures = [trial for trial in study.get_trials(states=(TrialState.COMPLETE,)) if trial.constraints]
     assert [trial.number for trial in with_figures if all(c <= 0.0 for c in trial.constraints.values())] == [0, 4, 6]
 
@@ -141,17 +142,17 @@ def test_optuna_finds_the_best_of_the_feasible_trials(exported: Path, runs: dict
 def test_a_run_that_says_nothing_of_its_limits_has_no_constraints(
     exported: Path, runs: dict[str, list[TuningRun]]
 ) -> None:
-    study = load(exported, f"clicks, run {runs['clicks'][0].id}")
+    study = load(exported, f"clicks, run {runs['clicks'][0].ordinal}")
     assert len(study.trials) == 8
     assert all(not trial.constraints for trial in study.trials)
-    assert load(exported, f"shop, run {runs['shop'][1].id}").trials == []
+    assert load(exported, f"shop, run {runs['shop'][1].ordinal}").trials == []
 
 
 def test_one_can_go_on_adding_to_it_with_optuna(exported: Path, runs: dict[str, list[TuningRun]]) -> None:
-    study = load(exported, f"shop, run {runs['shop'][0].id}")
+    study = load(exported, f"shop, run {runs['shop'][0].ordinal}")
     study.add_trial(optuna.create_trial(value=1.0))
     assert [trial.number for trial in study.trials] == list(range(9))
-    assert len(load(exported, f"clicks, run {runs['clicks'][0].id}").trials) == 8
+    assert len(load(exported, f"clicks, run {runs['clicks'][0].ordinal}").trials) == 8
 
 
 def test_more_trials_than_are_written_at_once_keep_their_order(
@@ -161,9 +162,8 @@ def test_more_trials_than_are_written_at_once_keep_their_order(
     told: list[int] = []
     assert export_to_optuna(store, "clicks", tmp_path / "c.db", told.append) == ExportCounts(1, 8)
     assert told == [3, 6, 8]
-    numbers = [
-        trial.user_attrs["number"] for trial in load(tmp_path / "c.db", f"clicks, run {runs['clicks'][0].id}").trials
-    ]
+    written = load(tmp_path / "c.db", f"clicks, run {runs['clicks'][0].ordinal}").trials
+    numbers = [trial.user_attrs["number"] for trial in written]
     assert numbers == [0, 1, 2, 4, 5, 6, 7, 8]
 
 
@@ -229,6 +229,6 @@ def test_the_recommended_trial_and_the_measure_are_named(
             ObjectiveRecord("shop", Weights(), bounds, START, trial_id=chosen.id, evidence={"run": run.id}),
         )
     export_to_optuna(store, "shop", tmp_path / "one.log")
-    study = load(tmp_path / "one.log", f"shop, run {run.id}")
+    study = load(tmp_path / "one.log", f"shop, run {run.ordinal}")
     assert study.metric_names == ["price per hour"]
     assert [trial.user_attrs["number"] for trial in study.trials if trial.user_attrs.get("recommended")] == [1]

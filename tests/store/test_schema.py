@@ -22,13 +22,14 @@ from tuner.store.decisions import list_decisions
 from tuner.store.maintenance import check_store, compare
 from tuner.store.objectives import find_full_objective
 from tuner.store.orders import list_controls, list_revisions
+from tuner.store.ordinals import has_unnumbered
 from tuner.store.records import Trial, TuningRun
-from tuner.store.runs import claim_run, start_run
+from tuner.store.runs import claim_run, find_run, start_run
 from tuner.store.samples import load_marks, load_samples, save_samples
 from tuner.store.schema_version import HEAD, VERSION_TABLE
 from tuner.store.tables import METADATA
 from tuner.store.tokens import list_tokens
-from tuner.store.trials import TrialFilter, add_trial, list_trials
+from tuner.store.trials import TrialFilter, add_trial, find_trial, list_trials
 
 RELEASED = sorted(path.stem for path in FOLDER.glob("*.sql"))
 
@@ -144,6 +145,40 @@ def test_upgrade_fills_proposals_of_older_decisions(
         assert {(d.action, d.kind) for d in list_decisions(session, "clicks")} == {(action, "HELD"), (action, "SCALED")}
         assert [d.proposed for d in list_decisions(session, "clicks")] == [proposed] * 2
         assert [d.code for d in list_decisions(session, "clicks")] == [None] * 2
+
+
+def test_upgrade_numbers_runs_and_trials_by_application(address: str, tmp_path: Path) -> None:
+    """Ids ran through all applications; an objective's origin named its trial and run by them."""
+    old = put_released(address, "0011", tmp_path)
+    columns = "parameters, state, seed, started, ended, detail"
+    with old.engine.begin() as connection:
+        for statement in (
+            "INSERT INTO applications (id, name, created) VALUES (5, 'ads', 1)",
+            "INSERT INTO application_versions (id, application_id, number, document, created)"
+            " VALUES (7, 5, 1, '{}', 1)",
+            "INSERT INTO tuning_runs (id, application_version_id, engine, seed, budget, created, settings, state,"
+            " fence) VALUES (9, 7, 'gp', 1, 1, 1, '{}', 'done', 1)",
+            f"INSERT INTO trials (id, run_id, number, {columns}) VALUES (11, 9, 0, '{{}}', 'failed', 1, 1, 1, '{{}}')",
+            f"INSERT INTO trials (id, run_id, number, {columns}) VALUES (12, 1, 2, '{{}}', 'failed', 1, 1, 1, '{{}}')",
+            "UPDATE objectives SET trial_id = 11, provenance = 'trial 11 of run 9'",
+        ):
+            connection.execute(text(statement))
+    upgrade_store(old)
+    old.close()
+    with closing(open_store(address)) as store:
+        with store.read() as session:
+            numbers = {
+                app: [one.ordinal for one in list_trials(session, TrialFilter(app))] for app in ("ads", "clicks")
+            }
+            assert numbers == {"ads": [1], "clicks": [1, 2, 3]}
+            assert (find_run(session, "ads", 1).id, find_trial(session, "ads", 1).id) == (9, 11)
+            standing = find_full_objective(session, "clicks")
+            assert standing is not None
+            assert standing.provenance == "trial 1 of run 1"
+            assert not has_unnumbered(session)
+        with store.begin() as session:
+            again = start_run(session, TuningRun(7, "gp", 1, 10, 10.0), "me", 10.0)
+            assert again.ordinal == 2
 
 
 def test_the_history_makes_what_the_models_say(store: Store) -> None:

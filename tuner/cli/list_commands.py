@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -34,7 +34,7 @@ from tuner.scenario.document import shape_of
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import list_applications, load_application
 from tuner.store.connection import open_store
-from tuner.store.records import ApplicationVersion, Trial
+from tuner.store.records import ApplicationVersion, Trial, TuningRun
 from tuner.store.removal import list_undescribed
 from tuner.store.runs import list_runs
 from tuner.store.trials import (
@@ -45,10 +45,12 @@ from tuner.store.trials import (
     list_trials,
 )
 from tuner.views.grid import print_grid
-from tuner.views.words import to_finite
+from tuner.views.words import format_ordinal, to_finite
 
-SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
+SORTS = ("trial", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
 STATES = ("complete", "pruned", "failed")
+NUMBERS = ("id", "run_id", "number", "ordinal")  # of a trial, which people see two of
+NEVER = "it was not tuned yet"
 DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or nothing of them
 
 
@@ -59,7 +61,7 @@ DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or n
     "  tuner trials shop --run 3 --since 6h --limit 0 --csv > trials.csv"
 )
 @app_argument
-@click.option("--run", "run_id", type=click.IntRange(1), help="Number of the tuning run (default: all).")
+@click.option("--run", type=click.IntRange(1), help="Number of the tuning run (default: all).")
 @click.option(
     "--feasible/--infeasible",
     default=None,
@@ -80,8 +82,8 @@ DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or n
 @csv_option
 @store_option
 def trials(
-    app: str, sort: str | None, descending: bool, limit: int, as_json: bool, as_csv: bool, address: DatabaseAddress,
-    **chosen: Any,
+    app: str, run: int | None, sort: str | None, descending: bool, limit: int, as_json: bool, as_csv: bool,
+    address: DatabaseAddress, **chosen: Any,
 ) -> None:  # fmt: skip
     """List the trials of APP's tuning runs.
 
@@ -90,53 +92,70 @@ def trials(
     """
     if as_json and as_csv:
         raise BadInput("--json and --csv both say how to print; give one of them")
-    found, count = find_trials(TrialFilter(app, **chosen), sort, descending, limit, address)
+    listed, count = find_trials(TrialFilter(app, **chosen), run, sort, descending, limit, address)
     if as_json:
-        print_json([to_finite(describe_trial(trial)) for trial in found])
+        print_json([to_finite(describe_trial(*each)) for each in listed])
     elif as_csv:
-        click.echo(format_csv([flatten(trial) for trial in found], HEADS_OF_NONE), nl=False)
-    elif found:
-        print_grid(list(COLUMNS), [[cell(trial) for cell in COLUMNS.values()] for trial in found])
+        click.echo(format_csv([flatten(*each) for each in listed], HEADS_OF_NONE), nl=False)
+    elif listed:
+        rows = [[*map(format_ordinal, each), *(cell(each[0]) for cell in COLUMNS.values())] for each in listed]
+        print_grid(["trial", "run", *COLUMNS], rows)
     if not count and not as_json:
         click.echo(f"There are no such trials of {app!r}.", err=True)
-    elif count > len(found) and not as_json and not as_csv:
-        click.echo(f"{len(found)} of {count:,}; --limit 0 shows all.", err=True)
+    elif count > len(listed) and not as_json and not as_csv:
+        click.echo(f"{len(listed)} of {count:,}; --limit 0 shows all.", err=True)
 
 
 def find_trials(
-    chosen: TrialFilter, sort: str | None, descending: bool, limit: int, address: DatabaseAddress
-) -> tuple[list[Trial], int]:
-    """So many of the chosen trials, and how many there are."""
+    chosen: TrialFilter, number: int | None, sort: str | None, descending: bool, limit: int, address: DatabaseAddress
+) -> tuple[list[tuple[Trial, TuningRun]], int]:
+    """So many of the chosen trials with their runs, and how many there are."""
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, chosen.application or "")
-        known = [] if chosen.run_id is None else [run.id for run in list_runs(session, chosen.application)]
-        if chosen.run_id is not None and chosen.run_id not in known:
-            told = f"its runs are {', '.join(map(str, known[:10]))}" if known else "it was not tuned yet"
-            raise BadInput(f"application {chosen.application!r} has no run {chosen.run_id}; {told}")
+        runs = {run.id: run for run in list_runs(session, chosen.application)}
+        if number is not None:
+            chosen = replace(chosen, run_id=find_known(chosen.application, runs.values(), number).id)
         count = count_trials(session, chosen)
         if sort is None:  # the newest, in the order in which they ended unless asked otherwise
             found = list_trials(session, chosen, "id", descending=True, limit=limit or None)
-            return (found if descending else found[::-1]), count
-        return list_trials(session, chosen, sort, descending, limit or None), count
+            found = found if descending else found[::-1]
+        else:
+            found = list_trials(session, chosen, {"trial": "ordinal"}.get(sort, sort), descending, limit or None)
+        return [(trial, runs[trial.run_id]) for trial in found], count
 
 
-def describe_trial(trial: Trial) -> dict[str, Any]:
-    return {**asdict(trial), "purpose": trial.about.purpose}
+def find_known(app: str | None, runs: Collection[TuningRun], number: int) -> TuningRun:
+    """The run of this number; a refusal lists those that there are."""
+    found = next((run for run in runs if run.ordinal == number), None)
+    if found is None:
+        listed = join_words([format_ordinal(run) for run in runs][:10])
+        raise BadInput(f"application {app!r} has no run {number}; {f'its runs are {listed}' if listed else NEVER}")
+    return found
 
 
-def flatten(trial: Trial) -> dict[str, Any]:
+def describe_trial(trial: Trial, run: TuningRun) -> dict[str, Any]:
+    """As plain values, trial and run by the numbers that people see; `place` is that of the trial in its run."""
+    others = {name: value for name, value in asdict(trial).items() if name not in NUMBERS}
+    return {
+        "trial": trial.ordinal,
+        "run": run.ordinal,
+        "place": trial.number,
+        **others,
+        "purpose": trial.about.purpose,
+    }
+
+
+def flatten(trial: Trial, run: TuningRun) -> dict[str, Any]:
     """A column per figure, then one per parameter."""
-    plain = {name: value for name, value in describe_trial(trial).items() if name not in DOCUMENTS}
+    plain = {name: value for name, value in describe_trial(trial, run).items() if name not in DOCUMENTS}
     parameters = trial.parameters
     shares = {f"share {name}": share for name, share in parameters.get("shares", {}).items()}
     weights = {f"weight {name}": weight for name, weight in parameters.get("weights", {}).items()}
-    return {"id": plain.pop("id"), **plain, **shares, **weights}
+    return {**plain, **shares, **weights}
 
 
-HEADS_OF_NONE = ("id", "run_id", "number", "state", "price", "violations", "reconfigurations", "feasible")
+HEADS_OF_NONE = ("trial", "run", "place", "state", "price", "violations", "reconfigurations", "feasible")
 COLUMNS: dict[str, Callable[[Trial], str]] = {
-    "trial": lambda trial: str(trial.id),
-    "run": lambda trial: str(trial.run_id),
     "state": lambda trial: trial.state,
     "purpose": lambda trial: trial.about.purpose,
     "price/h": lambda trial: format_fixed(trial.price),

@@ -31,8 +31,8 @@ from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import Session, open_store
 from tuner.store.records import ApplicationVersion, Trial, TuningRun
-from tuner.store.runs import list_runs, load_run
-from tuner.store.trials import load_history, load_trial
+from tuner.store.runs import find_run, list_runs, load_run
+from tuner.store.trials import find_trial, load_history
 from tuner.views.grid import print_columns, print_grid, print_lines
 from tuner.views.tuning import Tuning, load_tuning, read_limits
 from tuner.views.tuning_page import write_tuning
@@ -68,26 +68,21 @@ def report(
 def read_tuning(session: Session, app: str, number: int | None) -> Tuning:
     """The run of this number, or the newest of the application."""
     run = choose_run(session, app, number)
-    assert run.id is not None
-    trials = load_history(session, run.id)
+    trials = load_history(session, run.id or 0)
     if not trials:
-        raise BadInput(f"tuning run {run.id} of {app!r} has no trial yet; there is nothing to report")
+        raise BadInput(f"tuning run {run.ordinal} of {app!r} has no trial yet; there is nothing to report")
     version = load_version(session, run.application_version_id)
     return load_tuning(session, app, run, version.document, trials)
 
 
 def choose_run(session: Session, app: str, number: int | None) -> TuningRun:
-    if number is None:
-        load_application(session, app)  # refuses a name that there is not
-        found = list_runs(session, app, limit=1)
-        if not found:
-            raise BadInput(f"application {app!r} was not tuned yet; tune it with: tuner tune {app}")
-        return found[0]
-    run = load_run(session, number)
-    owner = load_version(session, run.application_version_id).application
-    if owner != app:
-        raise BadInput(f"tuning run {number} is of application {owner!r}, not of {app!r}")
-    return run
+    load_application(session, app)  # refuses a name that there is not
+    if number is not None:
+        return find_run(session, app, number)
+    found = list_runs(session, app, limit=1)
+    if not found:
+        raise BadInput(f"application {app!r} was not tuned yet; tune it with: tuner tune {app}")
+    return found[0]
 
 
 def print_tuning(tuning: Tuning) -> None:
@@ -103,21 +98,23 @@ def print_tuning(tuning: Tuning) -> None:
 
 @click.command(
     epilog="\b\nExamples:\n"
-    "  tuner trial 17\n"
-    "  tuner trial 17 --json | jq .detail.note\n"
-    "  tuner trial 17 --toml trial.toml && tuner simulate trial.toml"
+    "  tuner trial shop 17\n"
+    "  tuner trial shop 17 --json | jq .detail.note\n"
+    "  tuner trial shop 17 --toml trial.toml && tuner simulate trial.toml"
 )
+@app_argument
 @click.argument("number", type=click.IntRange(1))
 @click.option("--toml", type=output_type, help="Write the scenario that replays it to this file.")
 @json_option
 @store_option
-def trial(number: int, toml: Path | None, as_json: bool, address: DatabaseAddress) -> None:
-    """Show one trial in full.
+def trial(app: str, number: int, toml: Path | None, as_json: bool, address: DatabaseAddress) -> None:
+    """Show one trial of APP in full.
 
-    NUMBER is the id that `tuner trials` lists. Shown are parameters, figures, and how to replay it.
+    NUMBER is the one that `tuner trials` lists. Shown are parameters, figures, and how to replay it.
     """
     with closing(open_store(address)) as store, store.read() as session:
-        found = load_trial(session, number)
+        load_application(session, app)  # refuses a name that there is not
+        found = find_trial(session, app, number)
         run = load_run(session, found.run_id)
         version = load_version(session, run.application_version_id)
         verified = find_verified(session, found)
@@ -125,8 +122,8 @@ def trial(number: int, toml: Path | None, as_json: bool, address: DatabaseAddres
     if toml is not None and replayed is not None:
         write_replayed(found, run, version, replayed, toml)
     if as_json:
-        document = {**describe_trial(found), "application": version.application}
-        print_json(to_finite(document | {"run": {key: getattr(run, key) for key in ("engine", "seed", "settings")}}))
+        document = {**describe_trial(found, run), "application": app}
+        print_json(to_finite(document | {"search": {key: getattr(run, key) for key in ("engine", "seed", "settings")}}))
     else:
         print_trial(found, run, version, verified)
 
@@ -151,7 +148,7 @@ def write_replayed(
     trial: Trial, run: TuningRun, version: ApplicationVersion, replayed: ReplayedTrial, toml: Path
 ) -> None:
     """Write the scenario, and beside it the trace where it is in a file of its own."""
-    head = f"# Trial {trial.id} of {version.application}, of run {run.id}; `tuner simulate` replays it.\n"
+    head = f"# Trial {trial.ordinal} of {version.application}, of run {run.ordinal}; `tuner simulate` replays it.\n"
     taken = max((run.settings.get("constants") or {"": 0.0}).values(), default=0.0)
     if taken:
         head += "# Bounds and R_max are less what triggers and scheduling take, as the search sees them.\n"
@@ -170,11 +167,13 @@ def print_trial(trial: Trial, run: TuningRun, version: ApplicationVersion, verif
     print_figures(trial, demanded)
     print_replicas(trial)
     click.echo(describe_replay(trial, run))
-    click.echo(f"Replay it: tuner trial {trial.id} --toml trial.toml && tuner simulate trial.toml")
+    click.echo(
+        f"Replay it: tuner trial {version.application} {trial.ordinal} --toml trial.toml && tuner simulate trial.toml"
+    )
 
 
 def describe_place(trial: Trial, run: TuningRun, version: ApplicationVersion, verified: Trial | None) -> str:
-    of = "" if verified is None else f" of trial {verified.id}"
+    of = "" if verified is None else f" of trial {verified.ordinal}"
     surrogate = (
         "the described service times"
         if trial.surrogate_id is None
@@ -182,7 +181,7 @@ def describe_place(trial: Trial, run: TuningRun, version: ApplicationVersion, ve
     )
     ended = f"ended {format_moment(trial.ended)} after {format_number(trial.seconds, 3)} s of work"
     return (
-        f"Trial {trial.id}, of run {trial.run_id} ({run.engine}, seed {run.seed}) of "
+        f"Trial {trial.ordinal}, of run {run.ordinal} ({run.engine}, seed {run.seed}) of "
         f"{version.application}, version {version.number}, on {surrogate}.\n"
         f"{trial.state}, for {trial.about.purpose}{of}, {ended}."
     )

@@ -76,7 +76,11 @@ WIDTH = 46  # of what stands before the bar
     type=click.FloatRange(0.0, min_open=True),
     help="Seconds after which no evaluation starts (default: no limit).",
 )
-@click.option("--resume", is_flag=True, help="Continue the newest interrupted run, with its own options.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Resume the newest interrupted run, with the options it began with.",
+)
 @click.option("--cold", is_flag=True, help="Ignore earlier runs.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option(
@@ -139,8 +143,9 @@ def describe_interrupted(store: Store, app: str, run: TuningRun) -> str:
     with store.read() as session:
         state = load_run(session, run.id or 0).state
     if state == "done":
-        return f"Tuning run {run.id} had ended before the interruption; see it: tuner report {app}"
-    return f"What has ended is kept; go on with: tuner tune {app} --resume"
+        return f"Tuning run {run.ordinal} had ended before the interruption; show it with: tuner report {app}"
+    stored = "its finished trials are stored"
+    return f"Tuning run {run.ordinal} is interrupted; {stored}. Resume it with: tuner tune {app} --resume"
 
 
 class Stopped(BaseException):
@@ -187,7 +192,8 @@ def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: 
     ]
     if given:
         raise BadInput(
-            f"--resume goes on as the run began; leave out {', '.join(given)}, or start anew without --resume"
+            f"--resume uses the options that the run began with; remove {', '.join(given)}, or start a new run without "
+            "--resume"
         )
     return resume_tuning(store, app)
 
@@ -252,7 +258,7 @@ def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:
 def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, as_json: bool) -> None:
     """Print the run's report, and which relaxation would be feasible where nothing was."""
     with store.read() as session:
-        tuning = read_tuning(session, app, ended.run.id)
+        tuning = read_tuning(session, app, ended.run.ordinal)
     if html is not None:
         write_whole(html, write_tuning(tuning))
         click.echo(f"The report is in {html}.", err=True)
@@ -265,7 +271,7 @@ def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, a
     print_tuning(tuning)
     click.echo(f"\n{used:,} slots were replayed; short looks and single seeds saved {saved:,} more.")
     if ended.relief:
-        click.echo(f"What would have to give, by itself, with trial {ended.nearest.id if ended.nearest else '-'}:")
+        click.echo(f"What would have to give, by itself, with trial {ended.nearest.ordinal if ended.nearest else '-'}:")
         for relief in ended.relief:
             click.echo(f"  {say_relief(relief)}")
 

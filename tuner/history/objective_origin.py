@@ -35,8 +35,7 @@ class ExpectedFigures:
 class ObjectiveSource:
     """The search that found it, and the surrogate that this used."""
 
-    trial: int | None  # its id
-    number: int | None  # within its run
+    trial: int | None  # its number in the application, as that of the run
     run: int | None
     engine: str | None
     seed: int | None
@@ -107,9 +106,8 @@ def find_source(session: Session, objective: ObjectiveRecord) -> ObjectiveSource
         return None
     surrogate = None if surrogate_id is None else find_surrogate(session, surrogate_id)
     return ObjectiveSource(
-        trial=objective.trial_id,
-        number=None if trial is None else trial.number,
-        run=None if trial is None else trial.run_id,
+        trial=None if trial is None else trial.ordinal,
+        run=None if run is None else run.ordinal,
         engine=None if run is None else run.engine,
         seed=None if run is None else run.seed,
         surrogate=None if surrogate is None else surrogate.number,

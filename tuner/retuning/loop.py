@@ -21,6 +21,7 @@ from tuner.rollout.issued_orders import CANDIDATES, issue_orders, list_guards
 from tuner.store.connection import Store
 from tuner.store.objectives import list_applications_with
 from tuner.store.orders import list_expired_controls, load_orders
+from tuner.store.ordinals import has_unnumbered, number_older
 from tuner.store.records import RetuningRecord
 from tuner.store.runs import (
     RETUNING_LEASE_S,
@@ -84,6 +85,7 @@ def run_once(
 def run_pass(context: DaemonContext, leases: HeldLeases) -> list[RetuningRecord]:
     """Advance the applications that are due and unclaimed; searches are left to their thread, if there is one."""
     reissue_orders(context)
+    number_rows_of_older(context)
     with context.store.read() as session:
         records, moving = list_retunings(session), list_applications_with(session, CANDIDATES)
     now, advanced = context.clock(), []
@@ -179,6 +181,14 @@ def reissue_orders(context: DaemonContext) -> None:
     for app in found:
         with context.store.begin() as session:
             issue_orders(session, app, now)
+
+
+def number_rows_of_older(context: DaemonContext) -> None:
+    """Number runs and trials of programs of the schema before, as they are replaced one by one."""
+    with context.store.read() as session:
+        found = has_unnumbered(session)
+    if found:
+        context.store.write(number_older)
 
 
 @contextmanager

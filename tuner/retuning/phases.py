@@ -166,11 +166,11 @@ def tune(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
         if stored.state == "done":
             return end_search(context, record, TuningResult(stored, (), found))
         if claimed is None and stored.state == "running":
-            message = f"another process carries run {stored.id} on"
+            message = f"another process carries run {stored.ordinal} on"
             due = context.clock() + RETRY_S
             return commit_phase(context, record, lambda state: replace(state, message=message), due=due)
         if claimed is None:
-            why = f"run {stored.id} was {stored.state} ({stored.failure or 'no reason was kept'})"
+            why = f"run {stored.ordinal} was {stored.state} ({stored.failure or 'no reason was kept'})"
             return abandon(context, record, why)
         run = claimed
     stop_if = interrupt_for(context, record)
@@ -194,8 +194,8 @@ def start_search(context: DaemonContext, record: RetuningRecord) -> tuple[Retuni
         run = start_run(session, new, context.owner, time.time())
         changed = replace(state, run_id=run.id, searches=state.searches + 1)
         record = update_retuning(session, record, detail=write_fields(changed))
-        message = f"tuning {record.application} (run {run.id}): {cause.why}"
-        about = {"run": run.id, "kind": cause.kind, "why": cause.why}
+        message = f"tuning {record.application} (run {run.ordinal}): {cause.why}"
+        about = {"run": run.ordinal, "kind": cause.kind, "why": cause.why}
         add_event(session, EventRecord(record.application, context.clock(), DAEMON, "tuning started", message, about))
     return record, run
 
@@ -229,10 +229,10 @@ def end_search(context: DaemonContext, record: RetuningRecord, result: TuningRes
     """Go on to the comparison where the search proposed an objective."""
     now, run, found = context.clock(), result.run, result.objective
     version = None if found is None else found.version
-    near = "" if result.nearest is None else f"; trial {result.nearest.id} came nearest"
+    near = "" if result.nearest is None else f"; trial {result.nearest.ordinal} came nearest"
     what = f"nothing that keeps the constraints{near}" if found is None else f"objective {version}"
-    message = f"run {run.id} of {record.application} found {what}"
-    event = DaemonEvent("tuning ended", message, {"run": run.id, "version": version})
+    message = f"run {run.ordinal} of {record.application} found {what}"
+    event = DaemonEvent("tuning ended", message, {"run": run.ordinal, "version": version})
     if found is not None:
         return commit_phase(context, record, lambda state: replace(state, version=version), "compare", event=event)
     due = now + settings_of(record).check_s

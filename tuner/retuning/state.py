@@ -169,7 +169,7 @@ def stop(context: DaemonContext, record: RetuningRecord, who: str) -> RetuningRe
     if record.phase not in SEARCHING:
         return commit_phase(context, record, work=work, applied="stop")
     message = f"{who} stopped the tuning of {record.application}"
-    event, due = DaemonEvent("tuning ended", message, {"who": who, "run": run_id}), now + settings_of(record).check_s
+    event, due = DaemonEvent("tuning ended", message, {"who": who}), now + settings_of(record).check_s
     return commit_phase(
         context, record, lambda state: state.leave_search(message, tuned=now), "idle", due, event, work, "stop"
     )

@@ -6,10 +6,10 @@ Each belongs in one writing transaction of the caller's. The audit log keeps wha
 from __future__ import annotations
 
 from scaler.model.errors import BadInput
-from tuner.store.applications import check_application_name, list_names, load_version
+from tuner.store.applications import check_application_name, list_names
 from tuner.store.audit_log import add_event
 from tuner.store.connection import Session
-from tuner.store.faults import NotFound, StaleState, UnknownApplication
+from tuner.store.faults import StaleState, UnknownApplication
 from tuner.store.orders import load_orders
 from tuner.store.records import EventRecord
 from tuner.store.removal import (
@@ -19,7 +19,7 @@ from tuner.store.removal import (
     remove_run,
     rename_application,
 )
-from tuner.store.runs import list_runs, load_run
+from tuner.store.runs import find_run, list_runs
 
 
 def check_known(session: Session, app: str) -> None:
@@ -38,7 +38,7 @@ def check_idle(session: Session, app: str) -> None:
         )
     running = list_runs(session, app, "running", limit=1)
     if running and running[0].owner is not None:
-        raise StaleState(f"run {running[0].id} of {app!r} is under way; stop it first")
+        raise StaleState(f"run {running[0].ordinal} of {app!r} is under way; stop it first")
 
 
 def remove(session: Session, app: str, who: str, why: str, now: float, force: bool = False) -> dict[str, int]:
@@ -63,16 +63,15 @@ def rename(session: Session, app: str, new: str, who: str, why: str, now: float,
     add_event(session, EventRecord(new, now, who, "renamed", f"{who} renamed {app} to {new}: {why}", {"before": app}))
 
 
-def discard_run(session: Session, app: str, run_id: int, who: str, why: str, now: float) -> int:
+def discard_run(session: Session, app: str, ordinal: int, who: str, why: str, now: float) -> int:
     """Remove a tuning run with its trials, of which no objective was made; how many trials these were."""
-    run = load_run(session, run_id)
-    if load_version(session, run.application_version_id).application != app:
-        raise NotFound(f"application {app!r} has no run {run_id}; `tuner runs {app}` lists those that there are")
+    run = find_run(session, app, ordinal)
+    run_id = run.id or 0
     if run.state == "running" and run.owner is not None:
-        raise StaleState(f"run {run_id} of {app!r} is under way; stop it first")
+        raise StaleState(f"run {ordinal} of {app!r} is under way; stop it first")
     if count_made_of(session, run_id):
-        raise StaleState(f"an objective was made of run {run_id} of {app!r}, whose evidence it is; it stays")
+        raise StaleState(f"an objective was made of run {ordinal} of {app!r}, whose evidence it is; it stays")
     count = remove_run(session, run_id)
-    message = f"{who} removed run {run_id} of {app} with {count} trials: {why}"
-    add_event(session, EventRecord(app, now, who, "removed", message, {"run": run_id, "trials": count}))
+    message = f"{who} removed run {ordinal} of {app} with {count} trials: {why}"
+    add_event(session, EventRecord(app, now, who, "removed", message, {"run": ordinal, "trials": count}))
     return count

@@ -11,8 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtr
-
 from scaler.model.orders import ObjectiveModel, OperatorModel
 from sim.setting import Setting, is_joint, tasks
 from sim.simulate import Run
@@ -82,6 +80,8 @@ def measure_confidence(outcome: EvaluationOutcome, qos: QoS, seeds: int, days: D
     Student's, with the standard deviation of a single seed times the root of 1 + 1 / seeds. Where enough `days` were
     replayed, the next run has as many others: twice the variance of their mean, for those seen and those to come.
     """
+    from scipy.special import stdtr  # late, for it takes a quarter of a second to load
+
     least = 1.0
     for mean, error, other_days, allowed in (
         (outcome.violations, outcome.violations_error, days and days.violations, qos.eta_v),

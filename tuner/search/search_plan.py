@@ -150,8 +150,8 @@ def load_plan(session: Session, app: str, run: TuningRun) -> SearchPlan:
     plan = make_plan(session, app, run.settings, run.engine, run.seed, run.budget)
     if run.settings.get("arrivals") != digest(plan.verification.setting.trace):
         raise BadInput(
-            f"the arrivals of {app!r} are no longer those that run {run.id} began with, so that its trials would not "
-            f"compare; put the trace back as it was, or start a new run with: tuner tune {app}"
+            f"the arrivals of {app!r} are no longer those that run {run.ordinal} began with, so that its trials would "
+            f"not compare; put the trace back as it was, or start a new run with: tuner tune {app}"
         )
     return plan
 

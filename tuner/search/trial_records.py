@@ -87,7 +87,7 @@ def restate(trial: Trial, run: TuningRun, described: Mapping[str, Any]) -> Docum
     """What the run was asked, with the trial's bounds, weights, policy and seeds; `described` where it says nothing."""
     document = run.settings.get("document") or described
     if "shares" not in trial.parameters or "weights" not in trial.parameters:
-        raise BadInput(f"trial {trial.id} has no shares and weights to replay; it is of an older program")
+        raise BadInput(f"trial {trial.ordinal} has no shares and weights to replay; it is of an older program")
     tables = tables_of(document)
     qos = {key: value for key, value in {**tables["qos"], **run.settings.get("qos", {})}.items() if value != {}}
     bounds = {name: share * qos["r_max"] for name, share in trial.parameters["shares"].items()}

@@ -122,8 +122,8 @@ def start_tuning(
         run = describe_run(session, app, load_application(session, app), flags, wanted, clock())
     with store.begin() as session:
         held = start_run(session, run, name_owner(), clock())
-        message = f"{who} started tuning {app} (run {held.id})"
-        add_event(session, EventRecord(app, clock(), who, "tuning started", message, {"run": held.id}))
+        message = f"{who} started tuning {app} (run {held.ordinal})"
+        add_event(session, EventRecord(app, clock(), who, "tuning started", message, {"run": held.ordinal}))
         return held
 
 
@@ -135,8 +135,8 @@ def resume_tuning(store: Store, app: str, clock: Clock = time.time) -> TuningRun
         newest = next(iter(list_runs(session, app, limit=1)), None)
     if run is None:
         is_done = newest is not None and newest.state == "done"
-        ended = f"its newest has ended, see it: tuner report {app}; " if is_done else ""
-        raise BadInput(f"no run of {app!r} waits to be resumed; {ended}start one with: tuner tune {app}")
+        ended = f"the newest one has ended, show it with: tuner report {app}; " if is_done else ""
+        raise BadInput(f"{app!r} has no interrupted tuning run; {ended}start one with: tuner tune {app}")
     return run
 
 
@@ -286,7 +286,7 @@ def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Tr
         weights=parameters.weights,
         bounds=to_bounds(plan.problem.space.operators, parameters, plan.problem.qos.r_max),
         created=now,
-        provenance=f"trial {chosen.id} of run {run.id}",
+        provenance=f"trial {chosen.ordinal} of run {run.ordinal}",
         trial_id=chosen.id,
         surrogate_id=plan.surrogate_id,
         evidence=evidence,

@@ -142,7 +142,8 @@ def copy_rows(store: Store, path: Path, tell: OnProgress) -> None:
         raw.close()
 
 
-STATED = ("id", "run_id", "parameters", "state", "started", "ended", "price", "detail")  # in Optuna's own words
+OURS = ("id", "run_id", "ordinal")  # which Optuna has no use for
+STATED = (*OURS, "parameters", "state", "started", "ended", "price", "detail")  # the others in Optuna's own words
 
 
 METRIC = "price per hour"
@@ -212,11 +213,11 @@ def find_ranges(named: Sequence[dict[str, float]]) -> dict[str, FloatDistributio
 
 
 def list_attributes(trial: Trial) -> dict[str, Any]:
-    """What is known of the trial besides, its id and number here included."""
+    """What is known of the trial besides, first of all the number that people see; Optuna counts each study from 0."""
     known = {name: getattr(trial, name) for name in names_of(Trial, without=STATED)}
     detail = {key: trial.detail.get(key) for key in ("purpose", "of", "policy")}
     stated = {} if "shares" in trial.parameters else {"parameters": dict(trial.parameters)}
-    told = {"trial": trial.id, **known, **detail, **stated}
+    told = {"trial": trial.ordinal, **known, **detail, **stated}
     return {key: value for key, value in told.items() if value is not None}
 
 
@@ -251,7 +252,7 @@ def export_to_optuna(store: Store, application: str | None, path: Path, tell: On
             load_application(session, application)
         for run in reversed(list_runs(session, application)):
             version = load_version(session, run.application_version_id)
-            study = optuna.create_study(storage=storage, study_name=f"{version.application}, run {run.id}")
+            study = optuna.create_study(storage=storage, study_name=f"{version.application}, run {run.ordinal}")
             for name, value in list_study_attributes(version, run).items():
                 study.set_user_attr(name, value)
             studies += 1

@@ -86,6 +86,7 @@ class TuningRun:
     fence: int = 0  # how often the run was claimed
     ended: float | None = None
     failure: str | None = None
+    ordinal: int | None = None  # 1, 2, ... of its application: the number that people see
     id: int | None = None
 
     def __post_init__(self) -> None:
@@ -154,6 +155,7 @@ class Trial:
     trace: str | None = None
     failure: str | None = None
     detail: Document = field(default_factory=dict)
+    ordinal: int | None = None  # 1, 2, ... of its application: the number that people see
     id: int | None = None
 
     def __post_init__(self) -> None:

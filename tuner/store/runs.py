@@ -22,6 +22,7 @@ from sqlalchemy.sql.operators import eq
 from scaler.model.errors import BadInput, Retry
 from tuner.store.connection import Store
 from tuner.store.faults import DatabaseFault, require
+from tuner.store.ordinals import number_older, of_ordinal, take_ordinal
 from tuner.store.records import RUN_STATES, RetuningRecord, TuningRun, check_one_of
 from tuner.store.rows import given, lock_turn
 from tuner.store.tables import APPLICATIONS, RETUNINGS, RUNS, VERSIONS, R, RecordTable
@@ -63,13 +64,16 @@ def is_owner_dead(owner: str) -> bool:
 
 
 def start_run(session: Session, run: TuningRun, owner: str, now: float) -> TuningRun:
-    """Save a new run, held by `owner` from the start."""
+    """Save a new run, held by `owner` from the start, under its application's next number."""
     held = replace(run, owner=owner, heartbeat=now, lease_until=now + LEASE_S, fence=1)
-    return RUNS.add(session, held)
+    numbered = take_ordinal(session, RUNS, run.application_version_id)
+    statement = insert(RUNS.table).values(RUNS.to_columns(held) | numbered).returning(RUNS.c.id)
+    return replace(held, ordinal=numbered["ordinal"], id=session.scalar(statement))
 
 
 def claim_run(session: Session, run_id: int, owner: str, now: float) -> TuningRun | None:
     """Take a run that nobody holds any more; None where somebody does, or where it has ended."""
+    number_older(session)
     return claim(session, RUNS, (RUNS.c.id == run_id) & (RUNS.c.state == "running"), owner, now, LEASE_S)
 
 
@@ -115,12 +119,19 @@ def write_held(session: Session, run: TuningRun, values: Mapping[str, Any]) -> T
     mine = (RUNS.c.id == run.id, RUNS.c.fence == run.fence, RUNS.c.owner == run.owner, RUNS.c.state == "running")
     written = RUNS.update(session, values, *mine)
     if written is None:
-        raise LeaseLost(f"tuning run {run.id} was taken over by another process, or has ended; this one stops")
+        raise LeaseLost(f"tuning run {run.ordinal} was taken over by another process, or has ended; this one stops")
     return written
 
 
 def load_run(session: Session, run_id: int) -> TuningRun:
     return require(RUNS.find(session, RUNS.c.id == run_id), f"{NO_RUN} {run_id}")
+
+
+def find_run(session: Session, application: str, ordinal: int) -> TuningRun:
+    """The application's run of the number that people see."""
+    found = RUNS.find(session, *of_ordinal(RUNS, application, ordinal))
+    seen = f"`tuner runs {application}` lists those that there are"
+    return require(found, f"application {application!r} has no tuning run {ordinal}; {seen}")
 
 
 def list_runs(

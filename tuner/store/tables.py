@@ -170,6 +170,8 @@ APPLICATIONS = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("created", sa.Double, nullable=False),
+    sa.Column("last_run", sa.Integer),  # ordinals given so far
+    sa.Column("last_trial", sa.Integer),
 )
 VERSIONS = sa.Table(
     "application_versions",
@@ -206,6 +208,8 @@ RUNS = RecordTable(
     "tuning_runs",
     sa.Column("application_version_id", sa.ForeignKey("application_versions.id"), nullable=False, index=True),
     sa.Column("seed", sa.BigInteger, nullable=False),
+    sa.Column("application_id", sa.Integer),
+    sa.Index(None, "application_id", "ordinal", unique=True),
 )
 TRIALS = RecordTable(
     records.Trial,
@@ -217,6 +221,8 @@ TRIALS = RecordTable(
     sa.ForeignKeyConstraint(["run_id"], ["tuning_runs.id"], ondelete="CASCADE"),
     sa.UniqueConstraint("run_id", "number"),
     sa.Index(None, "run_id", "price"),
+    sa.Column("application_id", sa.Integer),
+    sa.Index(None, "application_id", "ordinal", unique=True),
 )
 OBJECTIVES = RecordTable(
     records.ObjectiveRecord,

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, and_, case, func, nulls_last, select
+from sqlalchemy import Select, and_, case, func, insert, nulls_last, select
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.operators import eq, ge, is_, lt
 
 from scaler.model.errors import BadInput
 from tuner.store.faults import require
 from tuner.store.json_fields import as_stored
+from tuner.store.ordinals import of_ordinal, take_ordinal
 from tuner.store.records import Trial, TuningRun
 from tuner.store.rows import given
 from tuner.store.runs import of_application, renew_run
 from tuner.store.tables import APPLICATIONS, BATCH, RUNS, TRIALS, VERSIONS
 
 NO_TRIAL = "there is no trial {}; `tuner trials APP` lists those that there are"
-SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
+SORTS = ("id", "ordinal", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class TrialFilter:
 
 
 def add_trial(session: Session, run: TuningRun, trial: Trial, now: float) -> Trial:
-    """Keep a trial of a run that this process holds, and renew its lease; the same with its id.
+    """Keep a trial of a run that this process holds, and renew its lease; the same with its id and ordinal.
 
     Saving it again comes to the same, so that a commit whose answer was lost can be repeated; another trial under its
     number is refused. `LeaseLost` where the run is another process's by now.
@@ -44,18 +45,26 @@ def add_trial(session: Session, run: TuningRun, trial: Trial, now: float) -> Tri
         raise ValueError(f"trial {trial.number} is of run {trial.run_id}, and was given to run {run.id}")
     columns = TRIALS.to_columns(trial)
     columns |= {"parameters": as_stored(trial.parameters), "detail": as_stored(trial.detail)}
-    statement = TRIALS.insert(session).values(columns).on_conflict_do_nothing()
-    made = session.scalar(statement.returning(TRIALS.c.id))
-    if made is not None:
-        return Trial(**columns, id=made)
     there = TRIALS.find(session, TRIALS.c.run_id == trial.run_id, TRIALS.c.number == trial.number)
-    if there is None or (there.parameters, there.seed, there.ended) != (columns["parameters"], trial.seed, trial.ended):
+    if there is None:
+        numbered = take_ordinal(session, TRIALS, run.application_version_id)
+        made = session.scalar(insert(TRIALS.table).values(columns | numbered).returning(TRIALS.c.id))
+        return Trial(**{**columns, "ordinal": numbered["ordinal"]}, id=made)
+    if (there.parameters, there.seed, there.ended) != (columns["parameters"], trial.seed, trial.ended):
         raise ValueError(f"run {run.id} has another trial {trial.number} already")
     return there
 
 
 def load_trial(session: Session, trial_id: int) -> Trial:
     return require(TRIALS.find(session, TRIALS.c.id == trial_id), NO_TRIAL.format(trial_id))
+
+
+def find_trial(session: Session, application: str, ordinal: int) -> Trial:
+    """The application's trial of the number that people see."""
+    missing = (
+        f"application {application!r} has no trial {ordinal}; `tuner trials {application}` lists those that there are"
+    )
+    return require(TRIALS.find(session, *of_ordinal(TRIALS, application, ordinal)), missing)
 
 
 def load_history(session: Session, run_id: int) -> list[Trial]:

@@ -222,7 +222,7 @@ def describe_origin(pursued: Pursued) -> str:
     if source is None:
         return origin
     if source.trial is not None and source.engine is not None:
-        origin += f" ({clean(source.engine, 40)}, seed {source.seed}; tuner trial {source.trial})"
+        origin += f" ({clean(source.engine, 40)}, seed {source.seed})"
     if source.surrogate is None:
         return f"{origin}; on the described service times, without a surrogate"
     error = format_if(", {} off", format_share, source.error)

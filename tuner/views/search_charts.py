@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ MAX_DOTS = 1500  # that a chart shows
 MIN_SLICE_DOTS = 150
 MAX_LIMIT_RATIO = 3.0  # times the limit, beyond which violations are drawn at the edge
 Pick = Callable[[Point], float]
-NUMBER: Pick = attrgetter("trial.number")
 
 
 class Named(NamedTuple):
@@ -109,14 +107,20 @@ def pick_values(points: Sequence[Point], pick: Pick) -> Floats:
     return np.array([pick(point) for point in points], dtype=float)
 
 
+def pick_ordinal(point: Point) -> float:
+    """The trial's number that people see; its place in the run where none was given."""
+    return float(point.trial.number if point.trial.ordinal is None else point.trial.ordinal)
+
+
 def draw_search(tuning: Tuning) -> Markup:
     """Every trial's cost in the order of their numbers, and the cheapest feasible one so far with its uncertainty."""
     costs, shown = scale_costs(tuning), thin(tuning.points, MAX_DOTS)
-    placed, marks = mark_trials(tuning, shown, NUMBER, costs)
-    numbers, last = pick_values(placed, NUMBER), NUMBER(tuning.points[-1])
+    placed, marks = mark_trials(tuning, shown, pick_ordinal, costs)
+    numbers = pick_values(placed, pick_ordinal)
+    first, last = pick_ordinal(tuning.points[0]), pick_ordinal(tuning.points[-1])
     chart = Chart(
-        "Cost of every trial and the best so far", numbers, Axis("evaluation", low=-0.5, high=last + 0.5),
-        costs.axis("cost per hour; evaluations in their order across"), [*follow_best(tuning, placed, costs), *marks],
+        "Cost of every trial and the best so far", numbers, Axis("trial", low=first - 0.5, high=last + 0.5),
+        costs.axis("cost per hour; trials by their numbers across"), [*follow_best(tuning, placed, costs), *marks],
         height=TALL, note=explain_thinning(tuning, shown, costs),
     )  # fmt: skip
     return chart.render()

@@ -17,7 +17,7 @@ from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, d
 from tuner.views.strands import draw_strands
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, number, rank
 from tuner.views.tuning_summary import NO_ERROR, describe_run, list_constraints, list_measures, summarise, write_title
-from tuner.views.words import Column, make_columns, name_trial
+from tuner.views.words import Column, format_ordinal, make_columns
 
 BEST = 20  # trials listed
 
@@ -175,7 +175,7 @@ def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
     """A column per figure, weight and share; none where all are unknown."""
     weights = (("perf", "of violations"), ("rcf", "of reconfigurations"), ("res", "of resources"))
     columns = make_columns(best, [
-        ("trial", lambda p: name_trial(p.trial), "as `tuner trial` takes it"),
+        ("trial", lambda p: format_ordinal(p.trial), "as `tuner trial` takes it"),
         ("limits", lambda p: "kept" if p.kind == "feasible" else "broken", "whether both were kept"),
         ("cost", lambda p: format_fixed(p.trial.price), "price per hour of the replicas, mean over the slots"),
         ("±", lambda p: format_fixed(p.trial.price_error), "its standard error"),

@@ -22,7 +22,7 @@ from scaler.model.units import (
 from tuner.search.monitored_arrivals import describe_arrivals
 from tuner.search.other_days import DAY_S, ENOUGH_DAYS
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, is_searched, number, rank, table, to_figures
-from tuner.views.words import Column, make_columns, name_trial, to_finite
+from tuner.views.words import Column, format_ordinal, make_columns, to_finite
 
 MONTH = 730.0  # hours
 NO_ERROR = 1e-6  # of the cost: what is left of rounding where seeds say the same
@@ -34,7 +34,7 @@ STATES = {
 
 
 def write_title(tuning: Tuning) -> str:
-    return f"{tuning.application}: tuning run {tuning.run.id}"
+    return f"{tuning.application}: tuning run {format_ordinal(tuning.run)}"
 
 
 def summarise(tuning: Tuning) -> list[str]:
@@ -54,9 +54,9 @@ def summarise(tuning: Tuning) -> list[str]:
 
 def describe_chosen(tuning: Tuning, chosen: Point, tuned: Figures) -> str:
     """What was recommended, and how far from its limits."""
-    name = f"Trial {name_trial(chosen.trial)}"
+    name = f"Trial {format_ordinal(chosen.trial)}"
     if tuning.objective is None:
-        name = f"Nothing was recommended; of the feasible trials, {name_trial(chosen.trial)}"
+        name = f"Nothing was recommended; of the feasible trials, {format_ordinal(chosen.trial)}"
     kept = compare_with_limits(tuning, tuned, " ({} allowed)")
     verb = "is recommended: it costs" if tuning.objective is not None else "costs least,"
     return f"{name} {verb} {format_cost(tuned)} per hour{', with ' if kept else ''}{' and '.join(kept)}."
@@ -157,7 +157,7 @@ def describe_infeasible(tuning: Tuning) -> list[str]:
         return ["Nothing feasible was found: no trial came to its end."]
     trial, figures = best.trial, to_figures(best)
     kept = compare_with_limits(tuning, figures, " where {} are allowed")
-    nearest = f"Nothing feasible was found. Trial {name_trial(trial)} came nearest: {format_cost(figures)} per hour"
+    nearest = f"Nothing feasible was found. Trial {format_ordinal(trial)} came nearest: {format_cost(figures)} per hour"
     sentences = [f"{nearest}{', with ' if kept else ''}{' and '.join(kept)}."]
     keys = {"violations": "eta_v", "reconfigurations": "eta_r"}
     needed = [f"{keys[what]} to {math.ceil(1000.0 * v) / 1000.0:g}" for what, v in list_broken(tuning, figures)]
@@ -269,7 +269,7 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
     return to_finite(
         {
             "application": tuning.application,
-            "run": run.id,
+            "run": run.ordinal,
             "state": run.state,
             "engine": run.engine,
             "seed": run.seed,
@@ -279,11 +279,11 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
             "says": summarise(tuning),
             "feasible": chosen is not None,
             "recommended": objective is not None,
-            "trial": None if chosen is None else chosen.trial.id,
+            "trial": None if chosen is None else chosen.trial.ordinal,
             "parameters": None if chosen is None else dict(chosen.trial.parameters),
-            "nearest_trial": None if nearest is None or chosen is not None else nearest.trial.id,
+            "nearest_trial": None if nearest is None or chosen is not None else nearest.trial.ordinal,
             "objective": None if objective is None else {"version": objective.version, "state": objective.state},
-            "evidence": None if objective is None else dict(objective.evidence),
+            "evidence": None if objective is None else {**objective.evidence, "run": run.ordinal},
             "slack": None if tuning.tuned is None else find_slack(tuning, tuning.tuned),
             "tuned": describe_figures(tuning.tuned),
             "baseline": describe_figures(tuning.baseline),

@@ -36,9 +36,9 @@ def format_state(state: str) -> str:
     return STATES.get(state, state)
 
 
-def name_trial(trial: Any) -> str:
-    """The one number of a trial that people see, and that `tuner trial` takes."""
-    return NONE if trial.id is None else str(trial.id)
+def format_ordinal(row: Any) -> str:
+    """The one number of a trial or tuning run that people see and commands take."""
+    return NONE if row.ordinal is None else str(row.ordinal)
 
 
 def format_kind(kind: str) -> str:

@@ -11,14 +11,16 @@ CREATE TABLE application_versions (
 );
 INSERT INTO "application_versions" VALUES(1,1,1,'{}',1.0);
 INSERT INTO "application_versions" VALUES(2,1,2,'{"name": "clicks", "operator": [{"name": "parse", "service_rate": 500, "scv": 0.5}]}',2.0);
+INSERT INTO "application_versions" VALUES(3,2,1,'{"name": "clicks", "operator": [{"name": "parse", "service_rate": 500, "scv": 0.5}]}',30.0);
 CREATE TABLE applications (
 	id INTEGER NOT NULL, 
 	name TEXT NOT NULL, 
-	created DOUBLE NOT NULL, 
+	created DOUBLE NOT NULL, last_run INTEGER, last_trial INTEGER, 
 	CONSTRAINT pk_applications PRIMARY KEY (id), 
 	CONSTRAINT uq_applications_name UNIQUE (name)
 );
-INSERT INTO "applications" VALUES(1,'clicks',1.0);
+INSERT INTO "applications" VALUES(1,'clicks',1.0,1,2);
+INSERT INTO "applications" VALUES(2,'ads',30.0,1,1);
 CREATE TABLE controls (
 	id INTEGER NOT NULL, 
 	application TEXT NOT NULL, 
@@ -109,6 +111,7 @@ CREATE TABLE objectives (
 	CONSTRAINT uq_objectives_application_version UNIQUE (application, version)
 );
 INSERT INTO "objectives" VALUES(1,'clicks',1,0.5,0.25,0.25,'{"parse": 0.01}','full','',1,NULL,'{}',8.0,9.0);
+INSERT INTO "objectives" VALUES(2,'ads',1,0.5,0.25,0.25,'{}','proposed','trial 1 of run 1',3,NULL,'{}',33.0,33.0);
 CREATE TABLE orders (
 	application TEXT NOT NULL, 
 	revision INTEGER NOT NULL, 
@@ -262,14 +265,15 @@ CREATE TABLE trials (
 	surrogate_id INTEGER, 
 	trace TEXT, 
 	failure TEXT, 
-	detail JSON NOT NULL, 
+	detail JSON NOT NULL, application_id INTEGER, ordinal INTEGER, 
 	CONSTRAINT pk_trials PRIMARY KEY (id), 
 	CONSTRAINT fk_trials_run_id FOREIGN KEY(run_id) REFERENCES tuning_runs (id) ON DELETE CASCADE, 
 	CONSTRAINT fk_trials_surrogate_id FOREIGN KEY(surrogate_id) REFERENCES surrogates (id), 
 	CONSTRAINT uq_trials_run_id_number UNIQUE (run_id, number)
 );
-INSERT INTO "trials" VALUES(1,1,0,'{"x": [0.25]}','complete',7,5.0,6.0,0.5,NULL,NULL,NULL,NULL,NULL,1,NULL,NULL,NULL,1,NULL,NULL,'{}');
-INSERT INTO "trials" VALUES(2,1,1,'{"x": [0.5]}','failed',7,6.0,7.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'no core left','{}');
+INSERT INTO "trials" VALUES(1,1,0,'{"x": [0.25]}','complete',7,5.0,6.0,0.5,NULL,NULL,NULL,NULL,NULL,1,NULL,NULL,NULL,1,NULL,NULL,'{}',1,1);
+INSERT INTO "trials" VALUES(2,1,1,'{"x": [0.5]}','failed',7,6.0,7.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'no core left','{}',1,2);
+INSERT INTO "trials" VALUES(3,2,0,'{}','complete',7,31.0,32.0,0.5,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{}',2,1);
 CREATE TABLE tuner_schema (
 	version_num VARCHAR(32) NOT NULL, oldest TEXT, 
 	CONSTRAINT tuner_schema_pkc PRIMARY KEY (version_num)
@@ -289,11 +293,12 @@ CREATE TABLE tuning_runs (
 	fence INTEGER NOT NULL, 
 	created DOUBLE NOT NULL, 
 	ended DOUBLE, 
-	failure TEXT, 
+	failure TEXT, application_id INTEGER, ordinal INTEGER, 
 	CONSTRAINT pk_tuning_runs PRIMARY KEY (id), 
 	CONSTRAINT fk_tuning_runs_application_version_id FOREIGN KEY(application_version_id) REFERENCES application_versions (id)
 );
-INSERT INTO "tuning_runs" VALUES(1,2,'gp',7,60,'{"eta_v": 0.05}','running','somebody',7.0,67.0,1,5.0,NULL,NULL);
+INSERT INTO "tuning_runs" VALUES(1,2,'gp',7,60,'{"eta_v": 0.05}','running','somebody',7.0,67.0,1,5.0,NULL,NULL,1,1);
+INSERT INTO "tuning_runs" VALUES(2,3,'gp',7,60,'{}','running','somebody',32.0,92.0,1,31.0,NULL,NULL,2,1);
 CREATE TABLE watches (
 	application TEXT NOT NULL, 
 	settings JSON NOT NULL, 
@@ -328,4 +333,6 @@ CREATE INDEX ix_events_application_time ON events (application, time);
 CREATE INDEX ix_trials_run_id_price ON trials (run_id, price);
 CREATE UNIQUE INDEX ix_events_number ON events (number);
 CREATE INDEX ix_superseded_decisions_application_time ON superseded_decisions (application, time);
+CREATE UNIQUE INDEX ix_tuning_runs_application_id_ordinal ON tuning_runs (application_id, ordinal);
+CREATE UNIQUE INDEX ix_trials_application_id_ordinal ON trials (application_id, ordinal);
 COMMIT;

@@ -41,12 +41,12 @@ def link_explanation(app: str, operator: str, at: float) -> str:
     return join("/explain", {"app": app, "operator": operator, "at": f"{at:.15g}"})
 
 
-def link_run(run_id: int, query: Query | None = None, tab: str = "") -> str:
-    return join(f"/runs/{run_id}", {**(query or {}), "tab": tab})
+def link_run(app: str, ordinal: int | None, query: Query | None = None, tab: str = "") -> str:
+    return join(f"/runs/{ordinal}", {"app": app, **(query or {}), "tab": tab})
 
 
-def link_trial(trial_id: int) -> str:
-    return f"/trials/{trial_id}"
+def link_trial(app: str, ordinal: int | None) -> str:
+    return join(f"/trials/{ordinal}", {"app": app})
 
 
 def join(path: str, query: Query) -> str:

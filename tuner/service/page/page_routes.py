@@ -15,7 +15,7 @@ from scaler.model.errors import BadInput, Retry
 from tuner.guide.pages import PICTURES, TOPICS, read_picture
 from tuner.rollout.steering import TuningRequest
 from tuner.service.access.callers import Caller
-from tuner.service.access.gate import check_application, check_reach
+from tuner.service.access.gate import check_application
 from tuner.service.access.page_session import (
     PageSession,
     clear_cookie,
@@ -44,8 +44,6 @@ from tuner.service.page.run_page import TABS as RUN_TABS
 from tuner.service.page.run_page import gather_run, gather_trial, read_order
 from tuner.store.connection import Session
 from tuner.store.faults import DatabaseFault, NotFound
-from tuner.store.runs import NO_RUN
-from tuner.store.trials import NO_TRIAL
 
 router = APIRouter(include_in_schema=False)
 Reader = Annotated[PageSession, Depends(require_page("read"))]
@@ -117,18 +115,14 @@ def show_objective(request: Request, database: Session, caller: Caller, now: flo
 def show_run(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
     tab = check_choice("tab", request.query_params.get("tab", ""), RUN_TABS)
     order = read_order(request.query_params)
-    number = read_id(request, "run", "tuning run")
-    view = gather_run(database, number, tab, order)
-    check_reach(caller, view["application"], f"{NO_RUN} {number}")
-    return {"view": view}
+    app = read_text(request, "app")
+    return {"view": gather_run(database, app, read_id(request, "run", "tuning run"), tab, order), "app": app}
 
 
 @show("/trials/{trial}", "trial.html")
 def show_trial(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
-    number = read_id(request, "trial", "trial")
-    view = gather_trial(database, number)
-    check_reach(caller, view["application"], NO_TRIAL.format(number))
-    return {"view": view}
+    app = read_text(request, "app")
+    return {"view": gather_trial(database, app, read_id(request, "trial", "trial")), "app": app}
 
 
 @show("/explain", "explain.html")

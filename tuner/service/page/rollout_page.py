@@ -13,12 +13,13 @@ from tuner.store.connection import Session
 from tuner.store.known_histories import find_history
 from tuner.store.objectives import STAGES, list_objectives, load_objective
 from tuner.store.records import ObjectiveRecord
+from tuner.store.runs import load_run
 from tuner.store.trials import load_trial
 from tuner.views.words import describe_history
 
 OBJECTIVES = 10
 SEARCHED_EVENTS = 500  # of the application, searched for those of the objective
-SHOWN = ("reverted", "model", *STAGES)  # keys of the evidence with a place of their own
+SHOWN = ("run", "reverted", "model", *STAGES)  # keys of the evidence with a place of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ def gather_objective(session: Session, app: str, version: int) -> dict[str, Any]
     earlier = (o for o in list_objectives(session, app) if o.version is not None and o.version < version)
     before = next((o for o in earlier if o.state in ("full", "retired")), None)
     bounds = {} if before is None else before.bounds
+    trial = None if found.trial_id is None else load_trial(session, found.trial_id)
     return {
         "objective": found,
         "before": before,
@@ -65,7 +67,8 @@ def gather_objective(session: Session, app: str, version: int) -> dict[str, Any]
         "history": describe_history(find_history(session, app, [version])).capitalize(),
         "rollout": make_rollout(found),
         "events": [e for e in list_events(session, app, limit=SEARCHED_EVENTS) if e.detail.get("version") == version],
-        "run_id": None if found.trial_id is None else load_trial(session, found.trial_id).run_id,
+        "trial": trial,
+        "run": None if trial is None else load_run(session, trial.run_id),
         "evidence": {key: value for key, value in found.evidence.items() if key not in SHOWN},
         "model": found.evidence.get("model"),
     }

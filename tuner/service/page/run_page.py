@@ -12,14 +12,15 @@ from tuner.store.applications import load_version
 from tuner.store.connection import Session
 from tuner.store.objectives import list_objectives
 from tuner.store.records import ApplicationVersion, TuningRun
-from tuner.store.runs import load_run
-from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
+from tuner.store.runs import find_run, load_run
+from tuner.store.trials import TrialFilter, count_trials, find_trial, list_trials
 from tuner.views.tuning import load_tuning, numbers
 from tuner.views.tuning_page import describe_headline, draw_exploration, draw_result
 
 TRIALS_PER_PAGE = 50
 MAX_CHARTED = 20_000  # trials that charts are drawn of
-SORTS = ("number", "price", "violations", "reconfigurations", "slack", "seconds")
+SORTS = ("trial", "price", "violations", "reconfigurations", "slack", "seconds")
+COLUMNS = {"trial": "ordinal"}  # of the store, where its word is another
 MEASURES = ("price", "violations", "reconfigurations")
 TABS = {"": "Result", "model": "Model", "trials": "Trials"}  # by their word in the link
 TAB = "trials"
@@ -29,17 +30,17 @@ TAB = "trials"
 class TrialOrder:
     """Which trials of the table, in which order."""
 
-    sort: str = "number"
+    sort: str = "trial"
     descending: bool = False
     page: int = 1
 
     @property
     def query(self) -> dict[str, str]:
-        return {"sort": self.sort if self.sort != "number" or self.descending else "", "way": "down" * self.descending}
+        return {"sort": self.sort if self.sort != "trial" or self.descending else "", "way": "down" * self.descending}
 
 
 def read_order(query: Mapping[str, str]) -> TrialOrder:
-    sort = check_choice("sort", query.get("sort") or "number", SORTS)
+    sort = check_choice("sort", query.get("sort") or "trial", SORTS)
     way, page = query.get("way", ""), query.get("page") or "1"
     if way not in ("", "up", "down"):
         raise BadInput(f"way is {way[:40]!r}, and must be up or down")
@@ -49,19 +50,18 @@ def read_order(query: Mapping[str, str]) -> TrialOrder:
     return TrialOrder(sort, way == "down", number)
 
 
-def gather_run(session: Session, run_id: int, tab: str, order: TrialOrder) -> dict[str, Any]:
+def gather_run(session: Session, app: str, ordinal: int, tab: str, order: TrialOrder) -> dict[str, Any]:
     """The values of the template: what every tab has, and what this one has."""
-    run = load_run(session, run_id)
+    run = find_run(session, app, ordinal)
     version = load_version(session, run.application_version_id)
-    total = count_trials(session, TrialFilter(run_id=run_id))
+    total = count_trials(session, TrialFilter(run_id=run.id))
     values = {
-        "application": version.application,
         "run": run,
         "total": total,
         "tab": tab,
-        "tabs": [(word, label, link_run(run_id, None, word)) for word, label in TABS.items()],
+        "tabs": [(word, label, link_run(app, ordinal, None, word)) for word, label in TABS.items()],
     }
-    return values | (list_page(session, run_id, total, order) if tab == TAB else draw_run(session, run, version, tab))
+    return values | (list_page(session, app, run, total, order) if tab == TAB else draw_run(session, run, version, tab))
 
 
 def draw_run(session: Session, run: TuningRun, version: ApplicationVersion, tab: str) -> dict[str, Any]:
@@ -76,42 +76,40 @@ def draw_run(session: Session, run: TuningRun, version: ApplicationVersion, tab:
     return {**describe_headline(tuning), "parts": draw_result(tuning)}
 
 
-def list_page(session: Session, run_id: int, total: int, order: TrialOrder) -> dict[str, Any]:
+def list_page(session: Session, app: str, run: TuningRun, total: int, order: TrialOrder) -> dict[str, Any]:
     """A page of the trials."""
-    chosen, offset = TrialFilter(run_id=run_id), TRIALS_PER_PAGE * (order.page - 1)
+    chosen, offset = TrialFilter(run_id=run.id), TRIALS_PER_PAGE * (order.page - 1)
+    column = COLUMNS.get(order.sort, order.sort)
     return {
-        "trials": list_trials(session, chosen, order.sort, order.descending, TRIALS_PER_PAGE, offset),
+        "trials": list_trials(session, chosen, column, order.descending, TRIALS_PER_PAGE, offset),
         "order": order,
-        "heads": {name: link_sorted(run_id, name, order) for name in SORTS},
-        "newer": link_page(run_id, order, order.page - 1) if order.page > 1 else None,
-        "older": link_page(run_id, order, order.page + 1) if offset + TRIALS_PER_PAGE < total else None,
+        "heads": {name: link_sorted(app, run, name, order) for name in SORTS},
+        "newer": link_page(app, run, order, order.page - 1) if order.page > 1 else None,
+        "older": link_page(app, run, order, order.page + 1) if offset + TRIALS_PER_PAGE < total else None,
     }
 
 
-def link_sorted(run_id: int, name: str, order: TrialOrder) -> str:
+def link_sorted(app: str, run: TuningRun, name: str, order: TrialOrder) -> str:
     """By this column; the other way round where it is sorted by it already."""
     turned = TrialOrder(name, order.sort == name and not order.descending)
-    return link_run(run_id, turned.query, TAB)
+    return link_run(app, run.ordinal, turned.query, TAB)
 
 
-def link_page(run_id: int, order: TrialOrder, page: int) -> str:
-    return link_run(run_id, {**order.query, "page": f"{page}" if page > 1 else ""}, TAB)
+def link_page(app: str, run: TuningRun, order: TrialOrder, page: int) -> str:
+    return link_run(app, run.ordinal, {**order.query, "page": f"{page}" if page > 1 else ""}, TAB)
 
 
-def gather_trial(session: Session, trial_id: int) -> dict[str, Any]:
+def gather_trial(session: Session, app: str, ordinal: int) -> dict[str, Any]:
     """A trial with its run and the objectives made of it."""
-    trial = load_trial(session, trial_id)
-    run = load_run(session, trial.run_id)
-    app = load_version(session, run.application_version_id).application
+    trial = find_trial(session, app, ordinal)
     used = trial.about.replicas
     return {
-        "application": app,
-        "run": run,
+        "run": load_run(session, trial.run_id),
         "trial": trial,
         "figures": [(name, getattr(trial, name), getattr(trial, f"{name}_error")) for name in MEASURES],
         "shares": numbers(trial.parameters, "shares").items(),
         "weights": numbers(trial.parameters, "weights").items(),
         "other": {key: value for key, value in trial.parameters.items() if key not in ("shares", "weights")},
         "replicas": {name: numbers(used, name) for name in used},
-        "objectives": [o for o in list_objectives(session, app) if o.trial_id == trial_id],
+        "objectives": [o for o in list_objectives(session, app) if o.trial_id == trial.id],
     }

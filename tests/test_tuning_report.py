@@ -52,8 +52,8 @@ QOS = QoS(0.06, 0.05, 0.10)
 BEGAN = 1_767_600_000.0
 PARTS = (
     *("Tuned beside equal shares", "Bounds on the graph", "Bounds and replicas by operator", "The best so far"),
-    *("Cost against violations", "What price and violations depend on", "All that was tried"),
-    *("Cost against each share and weight", "The best 20 trials"),
+    *("Price against violations", "What price and violations depend on", "All trials"),
+    *("Price against each share and weight", "The best 20 trials"),
 )
 
 
@@ -202,10 +202,10 @@ def test_the_page_has_every_part_and_says_what_was_found(database: Path, tmp_pat
     html = tmp_path / "page.html"
     said = ask("orders", "--store", str(database), "--html", str(html)).output
     page = check(html.read_text())
-    words = " ".join(page.words)
+    words = " ".join(" ".join(page.words).split())
     for part in PARTS:
         assert part in page.words
-    for told in ("7.90 ± 0.04", "97.5 %", "Verified over 40,320 slots on seeds 11, 12", "cost 8.25, violations 4 %"):
+    for told in ("7.90 ± 0.04", "97.5 %", "Verified over 40,320 slots on seeds 11, 12", "price 8.25, violations 4 %"):
         assert told in said
         assert told in words or told == "7.90 ± 0.04"
     figures = 2 + 2 + 2 + 4 + 3  # graph, strands; best, front; models; a slice a share and weight

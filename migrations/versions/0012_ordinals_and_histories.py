@@ -1,7 +1,7 @@
 """Numbers of tuning runs and trials within their application; what policies learned from histories, by objective.
 
-Objectives say by its number which trial they are of. Of each application they are numbered in the order of their ids. A number is unique; rows of older programs have none
-until a newer one writes.
+Of each application they are numbered in the order of their ids, and objectives name their trial by its number. A number
+is unique; rows of older programs have none until a newer one writes.
 """
 
 from __future__ import annotations

@@ -336,7 +336,7 @@ def test_better_is_cheaper_beyond_the_noise_or_what_keeps_the_qos(brief: SearchP
     assert not compare(brief, loose, loose, 0.02).is_better
     dearer = compare(brief, tight, loose, 0.02)
     assert not dearer.is_better
-    assert "2% beyond the noise is wanted" in dearer.why
+    assert "2 % beyond the noise is wanted" in dearer.why
     needed = compare(brief, tight, late, 0.02)
     assert needed.is_better
     assert needed.why.startswith("objective 3 by now breaks R_max in")

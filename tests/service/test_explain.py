@@ -95,7 +95,7 @@ def test_no_change_says_why_nothing_was_better(store: Store, ask: Callable[..., 
     keep(store, STAY)
     account = only(ask())
     assert account.gap is None
-    assert account.compared == "Nothing was better than no change, worth 0.31; +1 small came next, worth 0.04 more."
+    assert account.compared == "Nothing was better than no change, at a cost of 0.31; +1 small came next, at 0.04 more."
     assert [(a.action, a.done) for a in account.alternatives] == [
         ("no change", True), ("+1 small", False), ("-1 large", False),
     ]  # fmt: skip
@@ -105,12 +105,12 @@ def test_no_change_says_why_nothing_was_better(store: Store, ask: Callable[..., 
 def test_no_change_is_explained_though_a_change_was_worth_more_or_nothing_was_valued() -> None:
     better = replace(STAY, alternatives={"no change": 0.31, "+1 small": 0.3})
     assert compare(better.decision, rank_alternatives(better.decision)) == (
-        "+1 small was worth 0.01 less than no change, which the policy did not find enough to change."
+        "+1 small had a cost 0.01 below that of no change, too little for the policy to change."
     )
     unvalued = replace(STAY, alternatives={})
     assert "does not put a figure on alternatives" in compare(unvalued.decision, rank_alternatives(unvalued.decision))
     equal = replace(STAY, alternatives={"no change": 0.3, "+1 small": 0.3})
-    assert compare(equal.decision, rank_alternatives(equal.decision)).endswith("+1 small was worth the same.")
+    assert compare(equal.decision, rank_alternatives(equal.decision)).endswith("+1 small had the same cost.")
 
 
 def test_a_block_names_the_guard_and_who_set_it(store: Store, ask: Callable[..., Explanation]) -> None:
@@ -201,11 +201,11 @@ def test_an_objective_is_followed_to_its_trial_and_its_stages(store: Store) -> N
     assert (pursued.source.engine, pursued.source.surrogate) == ("gp", None)
     assert pursued.before == ExpectedFigures(4.4, None, 0.021, None)
     said = text(Explanation("payments", slot.time, True, operators=(account,)))
-    assert "cost 3.1 ± 0.02/h instead of 4.4, violations 4 % instead of 2.1 %" in said
+    assert "price 3.1 ± 0.02/h instead of 4.4, violations 4 % instead of 2.1 %" in said
     assert "Violations rose from 2.1 % to 11.4 % of 180 slots" in said
     assert [one.operator for one in whole.operators] == list(CLICKS.rates)
     assert [one.decision.shadow.version for one in whole.operators] == [3] * len(CLICKS.rates)  # type: ignore[union-attr]
-    assert "objective 3 would have made no change, with" in text(whole)
+    assert "objective 3 would have made no change, running" in text(whole)
 
 
 def test_every_reason_to_have_no_decision_is_told_apart(store: Store, ask: Callable[..., Explanation]) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from importlib import metadata
 from urllib.parse import parse_qs, urlsplit
@@ -17,6 +18,7 @@ from tests.service.browsed import Seen, Site, browsing
 from tests.service.made_decisions import CLICKS, DAY, HOUR, NOW
 from tests.service.showcase import WHY, furnish
 from tuner.history.qos_history import load_slots, measure_qos
+from tuner.retuning.loop import run_once
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.rollout.stage_checks import check_stage
 from tuner.service.page.address import SPANS, link_explanation
@@ -107,8 +109,23 @@ def test_the_overview_says_how_each_application_stands(site: Site) -> None:
     for told in ("canary objective 3", "2 in full use", "rolled back objective 2", "1 of 2", "62 % off", WHY):
         assert told in page.said
     assert "before tuning" in page.said
-    assert "1 more violations than allowed" in page.said
+    assert "1 with more violations than allowed" in page.said
     assert "1 with silent agents" in page.said
+
+
+def test_an_overview_without_applications_says_how_to_begin(tmp_path_factory: pytest.TempPathFactory) -> None:
+    store = open_store(tmp_path_factory.mktemp("empty") / "tuner.db")
+    with closing(store), browsing(store) as site:
+        said = site.see("/").said
+    assert "tuner init events/ --app shop tuner app add shop shop.toml --r-max 6s" in said
+    assert "last 24 hours" not in said
+
+
+def test_a_search_that_finds_nothing_says_for_what(site: Site) -> None:
+    assert "0 applications of 3" in site.see("/?search=orders").said
+    assert "No application has “orders” in its name." in site.see("/?search=orders").said
+    silent = site.see("/?search=clicks&show=silent").said
+    assert "No application with silent agents has “clicks” in its name." in silent
 
 
 def list_names(page: Seen) -> list[str]:
@@ -139,7 +156,7 @@ def test_the_overview_is_searched_filtered_and_sorted_by_link(site: Site, query:
     for link in re.findall(r'<th scope="col"[^>]*><a href="(.*?)">', page.text):
         link = link.replace("&amp;", "&")
         assert len(list_names(site.see(link))) == len(names)  # a head sorts what is shown, and loses no filter
-    assert bool(names) == ("No application fits" not in page.said)
+    assert bool(names) == ("No application with" not in page.said)
 
 
 def test_pages_of_the_overview_hold_every_application_once(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -242,7 +259,7 @@ def test_charts_show_batches_marks_and_gaps(site: Site) -> None:
         assert [(mark["label"], mark["at"]) for mark in chart["marks"]] == [
             ("objective 3: canary", NOW - 5 * HOUR), ("pin join", NOW - 2 * HOUR),
         ]  # fmt: skip
-    assert {"Lag of parse", "Batch duration of parse", "Response time of parse"} <= set(titled)
+    assert {"Backlog of parse", "Batch duration of parse", "Response time of parse"} <= set(titled)
 
 
 def test_charts_begin_and_end_with_the_data(site: Site) -> None:
@@ -268,7 +285,8 @@ def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
         "/applications/clicks?tab=decisions&kind=all&version=2&since=2026-03-12T08:00&until=2026-03-12T08:05"
     )
     assert len(page.links("/explain?")) == 5 * len(CLICKS.rates)
-    assert "No decision in this time range fits" in site.see("/applications/clicks?tab=decisions&version=7").said
+    none = "No decision of these kinds under objective 7 in this time range."
+    assert none in site.see("/applications/clicks?tab=decisions&version=7").said
     times = {attrs["datetime"] for attrs in page.all("time") if (attrs["datetime"] or "").startswith("2026-03-12T08:0")}
     assert times == {f"2026-03-12T08:0{minute}:00Z" for minute in range(6)}  # and the end of the stretch
 
@@ -351,13 +369,42 @@ def test_trials_are_sorted_and_paged_by_link(site: Site) -> None:
 
 
 def test_a_run_shows_its_result_and_what_the_model_says(site: Site) -> None:
-    for head in ("Tuned beside equal shares", "The best so far", "Cost against violations"):
+    for head in ("Tuned beside equal shares", "The best so far", "Price against violations"):
         assert head in site.see("/runs/1?app=clicks").said
     model = site.see("/runs/1?app=clicks&tab=model")
-    for said in ("What price and violations depend on", "All that was tried", "left out in turn", "R²",
+    for said in ("What price and violations depend on", "All trials", "left out in turn", "R²",
                  *(f"share of {name}" for name in CLICKS.rates), "weight of violations over resources"):  # fmt: skip
         assert said in model.said
     assert "Price per hour: observed against predicted without the trial" in model.text
+
+
+def test_the_trial_that_became_an_objective_is_marked(site: Site) -> None:
+    page = site.see("/runs/1?tab=trials")
+    (row,) = re.findall(r'<tr class="best">.*?</tr>', page.text)
+    (trial,) = re.findall(r'href="/trials/(\d+)"', row)
+    assert "/objectives/2?app=clicks" in row
+    assert "Objective 2 was made of it." in site.see(f"/trials/{trial}").said
+    assert "{}" not in site.see(f"/trials/{trial}").said
+
+
+def test_a_time_without_a_slot_leads_to_the_slots_beside(site: Site) -> None:
+    early = site.see("/explain?app=clicks&operator=parse&at=1673325140")
+    assert "This is before the first stored slot of parse" in early.said
+    assert "--at" not in early.said
+    (link,) = (found for found in early.links("/explain?") if "operator=parse" in found)
+    assert "no decision" not in site.see(link).said
+
+
+def test_retuning_is_paused_or_resumed_not_both(changed: Site) -> None:
+    forms = changed.see("/applications/clicks?tab=tuning").acts()
+    assert {"/act/tune", "/act/pause"} <= forms
+    assert "/act/resume" not in forms
+    assert changed.send("/act/pause", app="clicks", why="a sale").status_code == 303
+    assert {"/act/tune", "/act/resume"} <= changed.see("/applications/clicks?tab=tuning").acts()
+    run_once(changed.store, lambda: NOW)
+    page = changed.see("/applications/clicks?tab=tuning")
+    assert "/act/pause" not in page.acts()
+    assert "Paused by <b>Ann</b>" in page.said
 
 
 def test_a_run_without_trials_yet_has_a_page(changed: Site) -> None:

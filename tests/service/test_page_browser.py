@@ -233,7 +233,7 @@ def test_charts_show_values_under_linked_cursors_and_zoom_together(browser: Brow
         charts = page.locator("figure.chart.drawn")
         charts.nth(1).wait_for()
         first, second = (charts.nth(i).locator(".u-legend .u-value") for i in (0, 1))
-        assert set(first.all_inner_texts()) <= {"-", "--"}
+        assert not any(value.is_visible() for value in first.all())  # names alone, as long as nothing is pointed at
         charts.nth(0).locator(".u-over").hover(position={"x": 600, "y": 60})
         page.wait_for_function("document.querySelector('.u-legend .u-value').textContent.endsWith('UTC')")
         moments = [values.first.inner_text() for values in (first, second)]

@@ -17,7 +17,7 @@ from tests.service.made_decisions import DAY, NOW
 from tuner.history.qos_history import QosFigures
 from tuner.service.page.address import link_application, read_window
 from tuner.service.page.live_graph import draw_live
-from tuner.service.page.render import format_change, mark_age, mark_moment
+from tuner.service.page.render import format_change, mark_age, mark_moment, mark_text
 from tuner.service.page.slot_charts import select_peaks, thin
 from tuner.service.page.slot_grid import SlotGrid, find_data
 from tuner.views.html_document import read_style
@@ -82,8 +82,8 @@ def test_times_are_utc_and_absurd_ones_do_not_fail() -> None:
     assert str(mark_moment(NOW)) == (
         '<time datetime="2026-03-12T14:20:00Z" title="2026-03-12T14:20:00Z">2026-03-12 14:20 UTC</time>'
     )
-    assert "2 h ago" in mark_age(NOW - 7200.0, NOW)
-    assert "in 3 d" in mark_age(NOW + 3 * DAY, NOW)
+    assert "2\N{NO-BREAK SPACE}h ago" in mark_age(NOW - 7200.0, NOW)
+    assert "in 3\N{NO-BREAK SPACE}d" in mark_age(NOW + 3 * DAY, NOW)
     for absurd in (1e300, -1e300, math.inf, math.nan):
         assert mark_moment(absurd)
         assert mark_age(absurd, NOW)
@@ -93,13 +93,24 @@ def test_times_are_utc_and_absurd_ones_do_not_fail() -> None:
         read_window({"since": "2020-01-01"}, NOW)
 
 
+def test_a_sentence_keeps_figures_by_their_units_and_marks_its_moments() -> None:
+    told = str(mark_text("<i> 5 % of 20 ms until 2026-03-12 18:20 UTC, since 2026-03-12 18:20:07 UTC"))
+    assert told.startswith("&lt;i&gt; 5\N{NO-BREAK SPACE}% of 20\N{NO-BREAK SPACE}ms until <time")
+    assert re.findall(r'<time datetime="(.*?)" title="\1">(.*?)</time>', told) == [
+        ("2026-03-12T18:20:00Z", "2026-03-12 18:20 UTC"), ("2026-03-12T18:20:07Z", "2026-03-12 18:20:07 UTC"),
+    ]  # fmt: skip
+
+
 def test_a_document_of_any_depth_is_told_flat() -> None:
-    told = dict(list_facts({"a": {"b": [1, 2], "c": [{"d": math.inf}]}, "when": NOW, "no": None, "yes": True}))
+    told = dict(
+        list_facts({"a": {"b": [1, 2], "c": [{"d": math.inf}]}, "when": NOW, "no": None, "yes": True, "empty": {}})
+    )
     assert told == {
         "a · b": "1, 2",
         "a · c · 1 · d": "infinite",
         "when": "2026-03-12 14:20 UTC",
         "no": "-",
+        "empty": "-",
         "yes": "yes",
     }
     stated = {"cost": 7.9, "figures": {"violations_limit": 0.05, "my_operator": 3}}

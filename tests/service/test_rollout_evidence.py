@@ -87,8 +87,10 @@ def test_a_stage_breaks_on_either_count() -> None:
         decide_outcome(seen(0, 60, 50), LIMITS, "canary", 60, 3.0, ALPHA),
     )
     assert late.outcome == moving.outcome == BROKEN
-    assert late.why.startswith("in canary 50 % of 60 slots broke R_max, and 5 % may; the chance that this is luck")
-    assert moving.why.startswith("in canary replicas came or went in 83.3 % of 60 slots, and may in 10 %")
+    assert late.why.startswith(
+        "in canary 50 % of 60 slots were violations, and 5 % are allowed; the chance that this is luck"
+    )
+    assert moving.why.startswith("in canary 83.3 % of 60 slots were reconfigured, and 10 % are allowed")
     assert late.figures.violations == 0.5
 
 

@@ -218,7 +218,10 @@ def test_replay_holds_what_was_measured() -> None:
 
 def test_unknown_direction_is_replayed_by_loads_or_constant() -> None:
     changes = [(0.0, 3), *((600.0 * i, 3 + i) for i in range(1, 5)), (3600.0, 6)]
-    for state, seconds, says in ((True, 4 * 0.8, "loads of its 8 stores"), (False, 5.0, "constant pause_s of the run")):
+    for state, seconds, says in (
+        (True, 4 * 0.8, "loads of its 8 stores"),
+        (False, 5.0, "for pause_s of the run"),
+    ):
         fitted = fit_changes(changes, 90, state)
         found = find_hold(fitted)
         assert found is not None
@@ -232,7 +235,7 @@ def test_unknown_direction_is_replayed_by_loads_or_constant() -> None:
         disturb(p, plant, np.array([2]), action_of(p, np.array([2]), 0, -1))
         assert plant.hold.sums[HELD_S] == pytest.approx(seconds)
         assert says in list_cost_lines(fitted)[-1]
-        assert list_cost_lines(fitted)[-1].startswith("In replays scale-in is not known")
+        assert list_cost_lines(fitted)[-1].startswith("How long a scale-in holds answers was not measured")
     assert find_hold(fit_changes([(0.0, 3)], 60)) is None
 
 

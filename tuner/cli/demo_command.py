@@ -13,6 +13,7 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
+from scaler.model.units import format_share
 from tuner.cli.app_commands import describe_objective, print_objective
 from tuner.cli.ingestion import say
 from tuner.cli.interruption import run_interruptibly
@@ -170,8 +171,8 @@ def print_day(decisions: Sequence[DecisionRecord]) -> None:
     changes = sum(one.kind == "SCALED" for one in decisions)
     price = sum(one.price or 0.0 for one in decisions) / len(decisions)
     click.echo(
-        f"{len(decisions):,} decisions: {changes} changes ({changes / len(decisions):.1%} of the slots), "
-        f"{sum(known) / max(len(known), 1):.1%} of the slots over the bound, {price:.2f} per hour."
+        f"{len(decisions):,} decisions: {changes} changes ({format_share(changes / len(decisions))} of the slots), "
+        f"{format_share(sum(known) / max(len(known), 1))} of the slots over the bound, {price:.2f} per hour."
     )
 
 

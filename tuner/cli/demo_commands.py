@@ -15,6 +15,7 @@ from rich.console import Console
 
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
+from scaler.model.units import format_share
 from tuner.cli.options import file_type, json_option, output_type, print_json
 from tuner.cli.signals import raising_on_termination
 from tuner.demo.demo_plan import ETA_R, ETA_V, LARGE, NODES, OPERATORS, SLOT_S, Plan, count_static
@@ -137,15 +138,15 @@ def print_end(figures: Mapping[str, Any], html: Path | None) -> None:
     exact += "" if figures["ended"] else " when time was up"
     click.echo(f"{figures['lines']:,} lines of {figures['words']:,} words: {exact}.")
     late = ", ".join(
-        f"{name} {'not known' if share is None else f'{share:.0%}'}" for name, share in figures["late"].items()
+        f"{name} {'not known' if share is None else format_share(share)}" for name, share in figures["late"].items()
     )
     limits = figures["limits"]
-    click.echo(f"Late slots, of which {limits['eta_v']:.0%} are allowed: {late}.")
+    click.echo(f"Late slots, of which {format_share(limits['eta_v'])} are allowed: {late}.")
     click.echo(
-        f"Slots with a reconfiguration, of which {limits['eta_r']:.0%} are allowed: {figures['changed']:.0%} "
-        f"({figures['changes']} changes of replicas in {figures['slots']} slots)."
+        f"Slots with a reconfiguration, of which {format_share(limits['eta_r'])} are allowed: "
+        f"{format_share(figures['changed'])} ({figures['changes']} changes of replicas in {figures['slots']} slots)."
     )
-    share = f", {figures['cost'] / static['cost']:.0%} of it" if static["cost"] else ""
+    share = f", {format_share(figures['cost'] / static['cost'])} of it" if static["cost"] else ""
     many = ", ".join(f"{count} for {name}" for name, count in static["replicas"].items())
     click.echo(f"Cost {figures['cost']:.4f}; static large ({many}) {static['cost']:.4f}{share}.")
     if html is not None:

@@ -50,7 +50,7 @@ def find_blocks(decision: Decision, standing: Sequence[Control]) -> tuple[Block,
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Something that could have been done, and its worth: less is better."""
+    """Something that could have been done, and its worth, an expected cost: less is better."""
 
     action: str
     worth: float | None
@@ -197,7 +197,7 @@ def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
         return explain_unvalued(decision)
     best, wanted = known[0], decision.wanted or NO_ACTION
     named = "No change" if best.action == NO_ACTION else clean(best.action)
-    worth = f"worth {format_number(best.worth)}"
+    worth = f"at a cost of {format_number(best.worth)}"
     ahead = describe_second(known[1]) if len(known) > 1 else ""
     if decision.kind == NO_CHANGE:
         if best.action == NO_ACTION:
@@ -207,22 +207,22 @@ def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
         return f"{named} was best, {worth}{ahead}."
     if decision.kind == HELD:
         return f"{named} would have been best, but nothing is decided while the scaler holds."
-    return f"{named} had the least worth; {clean(wanted)} was what the policy wanted."
+    return f"{named} had the least cost; {clean(wanted)} was what the policy wanted."
 
 
 def describe_second(second: Alternative) -> str:
     if not second.more:
-        return f"; {clean(second.action)} was worth the same"
-    return f"; {clean(second.action)} came next, worth {format_number(second.more)} more"
+        return f"; {clean(second.action)} had the same cost"
+    return f"; {clean(second.action)} came next, at {format_number(second.more)} more"
 
 
 def explain_no_change(named: str, known: list[Alternative]) -> str:
     """A policy may want more than a slight gain before it changes anything."""
     stay = next((one for one in known if one.action == NO_ACTION), None)
     if stay is None:
-        return f"{named} had the least worth, and the policy wanted no change all the same."
+        return f"{named} had the least cost, and the policy wanted no change all the same."
     less = format_number(stay.more)
-    return f"{named} was worth {less} less than no change, which the policy did not find enough to change."
+    return f"{named} had a cost {less} below that of no change, too little for the policy to change."
 
 
 def explain_unvalued(decision: Decision) -> str:

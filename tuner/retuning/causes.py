@@ -155,7 +155,7 @@ def explain_error(
         if ratio is not None:
             return (
                 f"operator {operator.operator!r}: response times were predicted to be {ratio:.2f} times as long as "
-                f"they were in {len(pairs)} slots, and {MAX_ERROR:.0%} is the most that they may be off"
+                f"they were in {len(pairs)} slots, and {format_share(MAX_ERROR)} is the most that they may be off"
             )
     return None
 

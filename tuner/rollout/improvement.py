@@ -54,7 +54,8 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
     )
     qos = plan.problem.qos
     if not mine.passes(qos):
-        why = f"replayed beside {name}, it keeps the constraints with a confidence of {mine.confidence:.0%} only"
+        confidence = format_share(mine.confidence)
+        why = f"replayed beside {name}, it keeps the constraints with a confidence of {confidence} only"
         return replace(figures, why=why)
     for measure, limit, verb in (
         ("violations", qos.eta_v, "breaks R_max"),
@@ -76,7 +77,9 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
         return replace(
             figures, why=f"it costs {format_share(saves)} less than {name} ({prices})", by="cost", saves=saves
         )
-    why = f"it would save {format_share(saves)} of what {name} costs, and {gain:.0%} beyond the noise is wanted"
+    why = (
+        f"it would save {format_share(saves)} of what {name} costs, and {format_share(gain)} beyond the noise is wanted"
+    )
     return replace(figures, why=why, saves=saves)
 
 

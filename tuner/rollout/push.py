@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from scaler.model.errors import BadInput
 from scaler.model.task import Weights
+from scaler.model.units import format_share
 from scaler.model.wire import read_table
 from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, model_of
 from tuner.scenario.document import shape_of, thaw
@@ -132,7 +133,7 @@ def choose_canary(session: Session, candidate: ObjectiveRecord, entered: StageEv
     pairs = {name: (standing.bounds.get(name, 0.0), bound) for name, bound in candidate.bounds.items()}
     shifts = {name: abs(after - before) / max(after, before) for name, (before, after) in pairs.items()}
     least = min(names, key=lambda name: shifts[name])
-    chosen = f"the operator whose bound changes least, by {shifts[least]:.0%}"
+    chosen = f"the operator whose bound changes least, by {format_share(shifts[least])}"
     return replace(entered, operators=(least,), chosen=chosen)
 
 

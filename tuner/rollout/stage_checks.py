@@ -189,18 +189,18 @@ def decide_outcome(
     known, late, moves = int(seen.broken.size), share_of(seen.broken), share_of(seen.moved)
     predicted = "it was predicted that " if stage == "shadow" else ""
     if exceeds(seen.broken, limits.violations, alpha / 2.0):
-        why = f"in {stage} {predicted}{format_share(late)} of {known} slots broke R_max"
-        why += f", and {format_share(limits.violations)} may"
+        why = f"in {stage} {predicted}{format_share(late)} of {known} slots were violations"
+        why += f", and {format_share(limits.violations)} are allowed"
         why += f"; the chance that this is luck is {format_share(figures.violations_doubt)} at most"
         return StageVerdict(BROKEN, why, figures)
     if exceeds(seen.moved, limits.reconfigurations, alpha / 2.0):
-        why = f"in {stage} {predicted}replicas came or went in {format_share(moves)} of {seen.led} slots"
-        why += f", and may in {format_share(limits.reconfigurations)}"
+        why = f"in {stage} {predicted}{format_share(moves)} of {seen.led} slots were reconfigured"
+        why += f", and {format_share(limits.reconfigurations)} are allowed"
         why += f"; the chance that this is luck is {format_share(figures.reconfigurations_doubt)} at most"
         return StageVerdict(BROKEN, why, figures)
     covered = known >= MIN_COVERAGE * (seen.reported if stage == "shadow" else seen.led)
-    shares = f"{predicted}{format_share(late)} broke R_max ({format_share(limits.violations)} may)"
-    shares += f", {format_share(moves)} were changed ({format_share(limits.reconfigurations)} may)"
+    shares = f"{predicted}{format_share(late)} were violations ({format_share(limits.violations)} allowed)"
+    shares += f", {format_share(moves)} were reconfigured ({format_share(limits.reconfigurations)} allowed)"
     if known >= max(wanted, 1) and covered and late <= limits.violations and moves <= limits.reconfigurations:
         return StageVerdict(PASSED, f"of {known} slots in {stage} {shares}", figures)
     if seen.reported >= most * wanted / max(seen.share, 1e-6):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from scaler.model.errors import BadInput
 from scaler.model.kernel import predict_response
 from scaler.model.nodes import NodeType
-from scaler.model.units import format_duration
+from scaler.model.units import format_duration, format_share
 from sim.application import name_path
 from sim.setting import Setting, gains, path_limits, tasks
 from tuner.scenario.layout import QoS
@@ -34,7 +34,7 @@ def check_feasible(setting: Setting, qos: QoS) -> None:
             takes = f"{least[worst]:.4g} s" if math.isfinite(least[worst]) else "more than it can serve"
             raise BadInput(
                 f"path {name_path(setting.application, path)}: no deployment answers within {limit:.4g} s in "
-                f"{1.0 - qos.eta_v:.0%} of the slots; operator {names[worst]!r} alone takes {takes} at "
+                f"{format_share(1.0 - qos.eta_v)} of the slots; operator {names[worst]!r} alone takes {takes} at "
                 f"{high:.4g} tuples/s with all of its {setting.application.operators[worst].k_max} replicas on the "
                 "fastest node type; allow a larger R_max, more replicas (k_max), or add a faster type"
             )

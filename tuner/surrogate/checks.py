@@ -13,6 +13,7 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.task import name_quantile
+from scaler.model.units import format_milliseconds, format_share
 from tuner.surrogate.drift import correlate, judge_changes, split_profiles
 from tuner.surrogate.observed_windows import Flags, Windows
 from tuner.surrogate.response_models import MODELS
@@ -101,12 +102,12 @@ def check_quantiles(seen: CheckInput) -> CheckResult:
     off = max(judged, key=lambda one: one.accuracy.error.value)
     error = off.accuracy.error.value
     which = "the worst of them" if seen.asked is None else "which bounds are about"
-    said = f"on held-out windows the replayed {name_quantile(off.quantile)}, {which}, was off by {error:.1%}"
+    said = f"on held-out windows the replayed {name_quantile(off.quantile)}, {which}, was off by {format_share(error)}"
     if error <= GOOD_ERROR:
-        return CheckResult("pass", f"{said}; {GOOD_ERROR:.0%} is allowed.")
+        return CheckResult("pass", f"{said}; {format_share(GOOD_ERROR)} is allowed.")
     return CheckResult(
         "fail" if seen.asked is not None and error > BAD_ERROR else "warn",
-        f"{said}, and {GOOD_ERROR:.0%} is allowed: state bounds on the mean, or ingest batches.",
+        f"{said}, and {format_share(GOOD_ERROR)} is allowed: state bounds on the mean, or ingest batches.",
     )
 
 
@@ -121,12 +122,15 @@ def judge_error(calibration: Calibration | None, what: str, do: str) -> CheckRes
     off = max(accuracy.groups, key=lambda group: abs(group.predicted / group.observed - 1.0))
     e = accuracy.error
     said = (
-        f"on held-out windows {what} was off by {e.value:.1%} [{e.low:.1%}, {e.high:.1%}], most at utilisation "
-        f"{off.utilisation:.2f} ({1000 * off.predicted:.4g} ms for {1000 * off.observed:.4g} ms)"
+        f"on held-out windows {what} was off by {format_share(e.value)} [{format_share(e.low)}, "
+        f"{format_share(e.high)}], most at utilisation {off.utilisation:.2f} ({format_milliseconds(off.predicted)} ms "
+        f"for {format_milliseconds(off.observed)} ms)"
     )
     if e.value <= GOOD_ERROR:
-        return CheckResult("pass", f"{said}; {GOOD_ERROR:.0%} is allowed.")
-    return CheckResult("warn" if e.value <= BAD_ERROR else "fail", f"{said}, and {GOOD_ERROR:.0%} is allowed: {do}.")
+        return CheckResult("pass", f"{said}; {format_share(GOOD_ERROR)} is allowed.")
+    return CheckResult(
+        "warn" if e.value <= BAD_ERROR else "fail", f"{said}, and {format_share(GOOD_ERROR)} is allowed: {do}."
+    )
 
 
 def check_saturation(seen: CheckInput) -> CheckResult:
@@ -137,31 +141,34 @@ def check_saturation(seen: CheckInput) -> CheckResult:
     if beyond > OFTEN_BEYOND:
         return CheckResult(
             "fail",
-            f"{beyond:.0%} of the windows without a backlog have a utilisation of 1 or more, which cannot be: the mean "
-            "service time is too high or replicas are missing; check both at their source.",
+            f"{format_share(beyond)} of the windows without a backlog have a utilisation of 1 or more, which cannot "
+            "be: the mean service time is too high or replicas are missing; check both at their source.",
         )
-    said = f"{near:.0%} of the windows have a utilisation of {NEAR_ONE} or more"
+    said = f"{format_share(near)} of the windows have a utilisation of {NEAR_ONE} or more"
     if near > OFTEN_NEAR:
         return CheckResult(
             "warn",
-            f"{said}, where response times are luck and are left out, and {OFTEN_NEAR:.0%} is allowed: add replicas.",
+            f"{said}, where response times are luck and are left out, and {format_share(OFTEN_NEAR)} is allowed: add "
+            "replicas.",
         )
-    return CheckResult("pass", f"{said}; {OFTEN_NEAR:.0%} is allowed.")
+    return CheckResult("pass", f"{said}; {format_share(OFTEN_NEAR)} is allowed.")
 
 
 def check_drift(seen: CheckInput) -> CheckResult:
     """At the fit: the last windows against those before them."""
     sides = split_profiles(seen.windows, LATER, seen.operator.reference)
-    return judge_changes(*sides, f"in the last {LATER:.0%} of the windows")
+    return judge_changes(*sides, f"in the last {format_share(LATER)} of the windows")
 
 
 def check_backlog(seen: CheckInput) -> CheckResult:
     share = float(np.mean(seen.backlog)) if seen.backlog.size else 0.0
-    said = f"{share:.0%} of the windows had a backlog and were left out"
+    said = f"{format_share(share)} of the windows had a backlog and were left out"
     if share <= BEHIND:
-        return CheckResult("pass", f"{said}; {BEHIND:.0%} is allowed.")
+        return CheckResult("pass", f"{said}; {format_share(BEHIND)} is allowed.")
     do = "fit on a time without an outage, or on more replicas"
-    return CheckResult("warn" if share <= OFTEN_BEHIND else "fail", f"{said}, and {BEHIND:.0%} is allowed: {do}.")
+    return CheckResult(
+        "warn" if share <= OFTEN_BEHIND else "fail", f"{said}, and {format_share(BEHIND)} is allowed: {do}."
+    )
 
 
 def check_residuals(seen: CheckInput) -> CheckResult:
@@ -173,18 +180,19 @@ def check_residuals(seen: CheckInput) -> CheckResult:
     errors = np.log([point.observed / point.predicted for point in held])
     bend, certain = find_bend(np.array([point.utilisation for point in held]), errors)
     stays = correlate(errors)
-    said = f"from low load to high the observed changes by {bend:+.0%} against the predicted, and {stays:.0%} of a "
-    said += "residual is carried on to the next window"
+    said = f"from low load to high the observed changes by {100.0 * bend:+.0f} % against the predicted, and "
+    said += f"{format_share(stays)} of a residual is carried on to the next window"
     if certain and abs(bend) > BENT:
-        do = f"{BENT:.0%} is allowed: this model has another shape than reality; do not rely on it beyond the load seen"
+        do = f"{format_share(BENT)} is allowed: this model has another shape than reality; "
+        do += "do not rely on it beyond the load seen"
         return CheckResult("fail" if abs(bend) > VERY_BENT else "warn", f"{said}; {do}.")
     if stays > CARRIED_OVER and stays > CERTAIN / math.sqrt(len(held)):
         return CheckResult(
             "warn",
-            f"{said}; {CARRIED_OVER:.0%} is allowed: something slow is at work that the model does not know, such as "
-            "warm-up, a neighbour or state that grows; look for it.",
+            f"{said}; {format_share(CARRIED_OVER)} is allowed: something slow is at work that the model does not know, "
+            "such as warm-up, a neighbour or state that grows; look for it.",
         )
-    allowed = f"{BENT:.0%}, {CARRIED_OVER:.0%}"
+    allowed = f"{format_share(BENT)}, {format_share(CARRIED_OVER)}"
     return CheckResult("pass", f"{said}; neither is beyond what is allowed ({allowed}) by more than chance.")
 
 
@@ -227,12 +235,12 @@ def check_mean(seen: CheckInput) -> CheckResult:
 def check_gaps(seen: CheckInput) -> CheckResult:
     w = seen.windows
     share = min(1.0, float(np.sum(w.length * w.completeness) / (w.end.max() - w.start.min())))
-    said = f"{share:.0%} of the time from the first window to the last is covered"
+    said = f"{format_share(share)} of the time from the first window to the last is covered"
     if share >= COVERED:
-        return CheckResult("pass", f"{said}; {COVERED:.0%} is wanted.")
+        return CheckResult("pass", f"{said}; {format_share(COVERED)} is wanted.")
     return CheckResult(
         "warn" if share >= HARDLY_COVERED else "fail",
-        f"{said}, and {COVERED:.0%} is wanted: find what is missing and ingest it.",
+        f"{said}, and {format_share(COVERED)} is wanted: find what is missing and ingest it.",
     )
 
 
@@ -242,8 +250,8 @@ def check_replicas(seen: CheckInput) -> CheckResult:
     if unknown > OFTEN_UNKNOWN:
         return CheckResult(
             "warn",
-            f"replicas are unknown in {unknown:.0%} of the windows, and taken as before or as one: ingest an event "
-            "log, or a table with replicas.",
+            f"replicas are unknown in {format_share(unknown)} of the windows, and taken as before or as one: ingest an "
+            "event log, or a table with replicas.",
         )
     if assumed:
         return CheckResult(
@@ -251,7 +259,8 @@ def check_replicas(seen: CheckInput) -> CheckResult:
             f"the speed of {', '.join(assumed)} is as declared, and was not seen: run a replica on each for a while.",
         )
     return CheckResult(
-        "pass", f"replicas are known in {1.0 - unknown:.0%} of the windows, and every node type was seen at work."
+        "pass",
+        f"replicas are known in {format_share(1.0 - unknown)} of the windows, and every node type was seen at work.",
     )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.kernel import Floats
+from scaler.model.units import format_share
 from tuner.surrogate.estimate import Estimate, scale, student
 from tuner.surrogate.observed_windows import Windows, filter_windows
 from tuner.surrogate.service_moments import list_services
@@ -131,5 +132,5 @@ def list_changes(before: WindowProfile, after: WindowProfile) -> tuple[list[str]
         variance = compare_figures(before.variance, after.variance, fewest)
         parts += [f"its variance became {variance.factor:.2f} times as large"] if variance.certain else []
     distance, certain = compare_rates(before.rates, after.rates)
-    parts += [f"the rates' distribution moved by {distance:.0%}"] if certain else []
+    parts += [f"the rates' distribution moved by {format_share(distance)}"] if certain else []
     return parts, mean.certain and abs(mean.factor - 1.0) >= CHANGED

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaler.model.kernel import Floats
+from scaler.model.units import format_number
 
 CONFIDENCE = 0.95
 
@@ -69,5 +70,5 @@ def student(share: float, freedom: int) -> float:
 
 def format_estimate(figure: Estimate, factor: float = 1.0, digits: int = 3) -> str:
     """The figure and its interval in so many digits, each times `factor`."""
-    value, low, high = (f"{factor * x:.{digits}g}" for x in (figure.value, figure.low, figure.high))
+    value, low, high = (format_number(factor * x, digits) for x in (figure.value, figure.low, figure.high))
     return f"{value} [{low}, {high}]"

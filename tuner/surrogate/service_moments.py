@@ -28,6 +28,7 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
+from scaler.model.units import format_share
 from tuner.surrogate.estimate import Estimate, estimate, estimate_positive, exact, scale
 from tuner.surrogate.observed_windows import RECORDS, TASKS, UNNAMED, Windows
 from tuner.surrogate.surrogate import Speedup
@@ -107,7 +108,7 @@ def measure_records(timed: Floats) -> ServiceMoments:
     if not enough:
         said += f", fewer than {LEAST_RECORDS}: let more run through"
     elif not sure and mean > 0.0:
-        said += f", and their mean is known to within {2.0 * error / mean:.0%} only: let more run through"
+        said += f", and their mean is known to within {format_share(2.0 * error / mean)} only: let more run through"
     return ServiceMoments("records", n.size, count, figure, enough and sure, variance, enough, None, f"{said}.")
 
 
@@ -165,7 +166,11 @@ def fit_tasks(tasks: Sequence[float]) -> TaskFit:
     if mean <= 0.0:
         return plain._replace(doubt="their time does not grow with their records, so the mean holds their overhead too")
     error = math.sqrt(variance * inverse / determinant)
-    wide = f"the mean is known to within {2.0 * error / mean:.0%} only" if 2.0 * error > GREATEST_ERROR * mean else ""
+    wide = (
+        f"the mean is known to within {format_share(2.0 * error / mean)} only"
+        if 2.0 * error > GREATEST_ERROR * mean
+        else ""
+    )
     return TaskFit(mean, error, variance, overhead, overhead_error, say_few(n) if n < LEAST_TASKS else wide)
 
 

@@ -33,6 +33,7 @@ class Axis:
     logarithmic: bool = False
     low: float | None = None
     high: float | None = None
+    whole: bool = False  # whether it counts, so that its ticks are whole numbers
 
 
 @dataclass(frozen=True, slots=True)

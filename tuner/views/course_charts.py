@@ -117,7 +117,7 @@ def chart_replicas(
     title = f"Replicas of {name}"
     if recommended is not None:
         title += " by node type, recommended and running, on the arrival rate"
-    return frame.chart(title, at, Axis("replicas"), series, Axis("tuples per second"))
+    return frame.chart(title, at, Axis("replicas", whole=True), series, Axis("tuples per second"))
 
 
 def draw_policy(frame: Frame, course: ReplayCourse, r_max: float) -> Markup:

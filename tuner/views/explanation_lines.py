@@ -39,6 +39,7 @@ from tuner.views.words import format_deployment, join_facts
 
 LABEL = 12
 NOTHING_STORED = "nothing more is stored"
+STANDINGS = {"shadow": "in shadow", "canary": "in canary", "full": "in full use", "reverted": "rolled back"}
 Part = tuple[str, str]  # label and text
 T = TypeVar("T")
 
@@ -103,7 +104,7 @@ def list_parts(account: Account, shown: set[int]) -> Iterator[Part]:
         yield "corrected", describe_correction(earlier)
     yield "observed", describe_observation(decision)
     table = f"{tabulate_alternatives(account.alternatives)}\n" if account.alternatives else ""
-    yield "worth", f"{table}{account.compared}"
+    yield "costs", f"{table}{account.compared}"
     if account.holds:
         yield "changes", "; ".join(map(describe_hold, account.holds))
     for block in account.blocked:
@@ -154,7 +155,7 @@ def tabulate_alternatives(alternatives: tuple[Alternative, ...]) -> str:
         )
         for one in alternatives
     ]
-    heads = ("alternative", "worth", "more", "")
+    heads = ("alternative", "cost", "more", "")
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     return "\n".join(
         f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip()
@@ -206,7 +207,10 @@ def list_objective(pursued: Pursued | None, shown: set[int]) -> Iterator[Part]:
     shown.add(pursued.version)
     weights = ", ".join(f"{key} {value:.3g}" for key, value in (pursued.weights or {}).items())
     since = format_if(" since {}", format_moment, pursued.changed)
-    yield "objective", f"{pursued.version}, {pursued.state} by now{since}; {bound}; weights {weights}"
+    yield (
+        "objective",
+        f"{pursued.version}, now {STANDINGS.get(pursued.state, pursued.state)}{since}; {bound}; weights {weights}",
+    )
     yield "from", describe_origin(pursued)
     expected = describe_expectation(pursued)
     if expected:
@@ -231,12 +235,12 @@ def describe_origin(pursued: Pursued) -> str:
 
 
 def describe_expectation(pursued: Pursued) -> str:
-    """The expected cost and violations, against those of what was in use before."""
+    """The expected price and violations, against those of what was in use before."""
     after, before, parts = pursued.after, pursued.before, []
     if after.cost is not None:
         error = format_if(" ± {}", format_number, after.cost_error)
         instead = format_if(" instead of {}", format_number, before.cost)
-        parts.append(f"cost {format_number(after.cost)}{error}/h{instead}")
+        parts.append(f"price {format_number(after.cost)}{error}/h{instead}")
     for what, share, other in (
         ("violations", after.violations, before.violations),
         ("reconfigurations", after.reconfigurations, before.reconfigurations),
@@ -270,8 +274,11 @@ def describe_candidate(candidate: ShadowDecision) -> str:
     change = "made no change" if candidate.action in (None, NO_ACTION) else f"done {clean(candidate.action or '')}"
     parts = [f"{which} would have {change}"]
     if candidate.deployment:
-        parts.append(f"with {format_deployment(candidate.deployment)} by now")
-    parts.append(format_if("at {}/h", format_number, candidate.price))
+        parts.append(
+            f"running {format_deployment(candidate.deployment)}{format_if(' at {}/h', format_number, candidate.price)}"
+        )
+    else:
+        parts.append(format_if("at {}/h", format_number, candidate.price))
     if candidate.response is not None:
         allowed = format_if(" of {} allowed", format_response, candidate.bound)
         parts.append(f"predicted response {format_response(candidate.response)}{allowed}")

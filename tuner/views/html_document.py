@@ -11,7 +11,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from scaler.model import units
-from tuner.views.words import Column
+from tuner.views.words import Column, bind_units
 
 
 def write_document(title: str, body: str) -> str:
@@ -57,6 +57,7 @@ def make_environment(*packages: str) -> Environment:
         "number": units.format_number,
         "count": units.format_count,
         "span": units.format_duration,
+        "unbroken": bind_units,
     }
     return made
 

@@ -1,4 +1,4 @@
-"""Chart a tuning run's trials: the best so far, the front of cost against violations, cost against every parameter."""
+"""Chart a tuning run's trials: the best so far, the front of price and violations, price by every parameter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.views.tuning import WEIGHTS, Point, Tuning, is_searched, rank
 COMMON_QUANTILE, MAX_OUTLIER = 0.8, 1.6  # of the costs, and how far beyond it from the least a cost is drawn in place
 MARKS = {  # by kind of trial, the last ones above the others
     "failed": ("failed", "alarm", "tick", 7.0),
-    "pruned": ("given up early", "c8", "tick", 5.0),
+    "pruned": ("pruned", "c8", "tick", 5.0),
     "infeasible": ("breaks a limit", "c1", "square", 5.0),
     "feasible": ("feasible", "c0", "dot", 7.0),
 }
@@ -81,16 +81,18 @@ def thin(points: Sequence[Point], most: int) -> list[Point]:
 
 
 def scale_costs(tuning: Tuning) -> Scale:
-    """From a little below the least cost to a little above the greatest that is no outlier.
+    """From a little below the least cost to a little above the greatest, outliers on either side left out.
 
-    What matters lies where the good ones are, so trials that were given up for their cost do not count.
+    What matters lies where the good ones are, so trials that were pruned for their cost do not count, and trials that
+    break a limit reach no further below the cheapest feasible one than the others reach above it.
     """
     there = [p for p in tuning.points if p.kind != "failed"]
     whole = np.array([p.price for p in there if p.kind != "pruned"] or [p.price for p in there] or [0.0])
     named = [p.price for p in (tuning.chosen, tuning.naive) if p is not None and p.kind != "failed"]
-    low = float(whole.min())
-    common = low + MAX_OUTLIER * (float(np.quantile(whole, COMMON_QUANTILE)) - low)
-    high = max([min(float(whole.max()), common), *named])
+    least = min((p.price for p in there if p.kind == "feasible"), default=float(whole.min()))
+    usual = MAX_OUTLIER * max(0.0, float(np.quantile(whole, COMMON_QUANTILE)) - least)
+    low = min([max(float(whole.min()), least - usual), *named])
+    high = max([min(float(whole.max()), least + usual), *named])
     room = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
     return Scale(max(0.0, low - room), high + room)
 
@@ -119,8 +121,9 @@ def draw_search(tuning: Tuning) -> Markup:
     numbers = pick_values(placed, pick_ordinal)
     first, last = pick_ordinal(tuning.points[0]), pick_ordinal(tuning.points[-1])
     chart = Chart(
-        "Cost of every trial and the best so far", numbers, Axis("trial", low=first - 0.5, high=last + 0.5),
-        costs.axis("cost per hour; trials by their numbers across"), [*follow_best(tuning, placed, costs), *marks],
+        "Price of every trial and the best so far", numbers,
+        Axis("trial", low=first - 0.5, high=last + 0.5, whole=True),
+        costs.axis("price per hour; trials by their numbers across"), [*follow_best(tuning, placed, costs), *marks],
         height=TALL, note=explain_thinning(tuning, shown, costs),
     )  # fmt: skip
     return chart.render()
@@ -167,8 +170,8 @@ def draw_front(tuning: Tuning) -> Markup | str:
     beyond = sum(p.violations > edge for p in tuning.points if p.kind != "failed")
     label = "" if limit is None else f"; the dashed line is the limit, {format_share(limit)}"
     chart = Chart(
-        "Cost against violations", pick_values(placed, place), Axis("violations, %", low=0.0, high=100.0 * edge),
-        costs.axis(f"cost per hour; violations, % of slots, across{label}"), [*(series if front else []), *marks],
+        "Price against violations", pick_values(placed, place), Axis("violations, %", low=0.0, high=100.0 * edge),
+        costs.axis(f"price per hour; violations, % of slots, across{label}"), [*(series if front else []), *marks],
         height=TALL, uprights=[] if limit is None else [(100.0 * limit, "limit")],
         note=f"At the right edge: {format_count(beyond, 'trial', 'trials')} with more violations." if beyond else "",
     )  # fmt: skip
@@ -214,8 +217,8 @@ def draw_slice(tuning: Tuning, shown: Sequence[Point], title: str, pick: Pick) -
     placed, marks = mark_trials(tuning, known, pick, costs)
     smaller = [replace(each, width=max(4.0, 0.75 * each.width)) for each in marks]
     chart = Chart(
-        f"Cost against the {title}", pick_values(placed, pick), Axis(title, low=max(0.0, low - room), high=high + room),
-        costs.axis(title), smaller, height=SMALL, legend=False,
+        f"Price against the {title}", pick_values(placed, pick),
+        Axis(title, low=max(0.0, low - room), high=high + room), costs.axis(title), smaller, height=SMALL, legend=False,
     )  # fmt: skip
     return Markup('<div title="{}">{}</div>').format(title, chart.render())
 
@@ -224,8 +227,12 @@ def explain_thinning(tuning: Tuning, shown: Sequence[Point], costs: Scale) -> st
     notes = []
     if len(shown) < len(tuning.points):
         notes.append(f"{len(shown):,} of {len(tuning.points):,} trials are drawn, evenly chosen.")
-    over = sum(p.kind != "failed" and p.price > costs.high for p in tuning.points)
-    if over:
-        trials = format_count(over, "trial", "trials")
-        notes.append(f"At the upper edge: {trials} that cost more than {format_money(costs.high)}.")
+    there = [p.price for p in tuning.points if p.kind != "failed"]
+    for edge, word, limit, beyond in (
+        ("upper", "more", costs.high, sum(price > costs.high for price in there)),
+        ("lower", "less", costs.low, sum(price < costs.low for price in there)),
+    ):
+        if beyond:
+            trials = format_count(beyond, "trial", "trials")
+            notes.append(f"At the {edge} edge: {trials} that cost {word} than {format_money(limit)}.")
     return " ".join(notes)

@@ -43,7 +43,7 @@ def draw_strands(tuning: Tuning) -> Markup | str:
         return ""
     strands: list[tuple[str, str]] = []  # style and path
     legend = []
-    for style, label, feasible in (("pale", "breaks a limit or given up early", False), ("feasible", "feasible", True)):
+    for style, label, feasible in (("pale", "breaks a limit, or pruned", False), ("feasible", "feasible", True)):
         if some := [p for p in searched if (p.kind == "feasible") is feasible]:
             strands += [(style, trace(p, axes)) for p in some]  # a stroke each: many together look denser than one
             legend.append((style, label))
@@ -81,7 +81,7 @@ def list_rows(tuning: Tuning, points: Sequence[Point]) -> list[ParallelAxis]:
     even = Scale(0.0 if least < 0.3 * greatest else 0.9 * least, 1.02 * greatest or 1.0)
     axes = [ParallelAxis(name, pick_share(name), even, " %") for name in tuning.operators]
     axes += [ParallelAxis(label, pick_weight(key), Scale(0.0, 1.0)) for key, label in WEIGHTS.items()]
-    axes.append(ParallelAxis("cost per hour", attrgetter("price"), scale_costs(tuning)))
+    axes.append(ParallelAxis("price per hour", attrgetter("price"), scale_costs(tuning)))
     limits = tuning.limits
     for name, limit in (("violations", limits.eta_v), ("reconfigurations", limits.eta_r)):
         pick = attrgetter(name)

@@ -149,9 +149,9 @@ def describe_replayed_hold(operator: OperatorSurrogate) -> str:
         return "Replays hold what was measured."
     state = operator.state
     stores = None if state is None or state.bytes is None else state.partitions
-    otherwise = f"the loads of its {stores} stores" if stores else "the constant pause_s of the run, the same for all"
-    said = f"{' and '.join(guessed)} is not known, and held for {otherwise}"
-    return f"In replays {said}" + (f"; {measured[0]} as measured." if measured else ".")
+    otherwise = f"for the loads of its {stores} stores" if stores else "for pause_s of the run"
+    said = f"How long a {' or '.join(guessed)} holds answers was not measured: replays hold them {otherwise}"
+    return said + (f", and as measured for a {measured[0]}." if measured else ".")
 
 
 def describe_state(state: StateSize) -> str:

@@ -14,7 +14,7 @@ from tuner.store.records import VERIFY, ObjectiveRecord, Trial, TuningRun
 
 WEIGHTS = {"perf": "weight of violations", "rcf": "weight of reconfigurations", "res": "weight of resources"}
 MEASURES = {
-    "cost": "cost per hour",
+    "cost": "price per hour",
     "violations": "violations, % of slots",
     "reconfigurations": "reconfigurations, % of slots",
     "replicas": "replicas",

@@ -16,7 +16,15 @@ from tuner.views.model_report import draw_models
 from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, draw_slices, list_named
 from tuner.views.strands import draw_strands
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, number, rank
-from tuner.views.tuning_summary import NO_ERROR, describe_run, list_constraints, list_measures, summarise, write_title
+from tuner.views.tuning_summary import (
+    NO_ERROR,
+    describe_run,
+    format_error,
+    list_constraints,
+    list_measures,
+    summarise,
+    write_title,
+)
 from tuner.views.words import Column, format_ordinal, make_columns
 
 BEST = 20  # trials listed
@@ -61,7 +69,7 @@ def draw_result(tuning: Tuning) -> dict[str, str]:
         "Bounds on the graph": draw_shares(tuning),
         "Bounds and replicas by operator": write_operators(tuning),
         "The best so far": draw_search(tuning),
-        "Cost against violations": draw_front(tuning),
+        "Price against violations": draw_front(tuning),
     }
     return {head: part for head, part in parts.items() if part}
 
@@ -70,8 +78,8 @@ def draw_exploration(tuning: Tuning) -> dict[str, str]:
     """What was tried, and what it depends on."""
     parts = {
         "What price and violations depend on": draw_models(tuning),
-        "All that was tried": draw_strands(tuning),
-        "Cost against each share and weight": draw_slices(tuning),
+        "All trials": draw_strands(tuning),
+        "Price against each share and weight": draw_slices(tuning),
     }
     return {head: part for head, part in parts.items() if part}
 
@@ -80,20 +88,20 @@ def list_tiles(tuning: Tuning) -> Iterator[Tile]:
     tuned, before = tuning.tuned, tuning.baseline
     if tuned is None or tuned.cost is None:
         return
-    error = f", ± {format_money(tuned.cost_error)}" if (tuned.cost_error or 0.0) > NO_ERROR * tuned.cost else ""
+    error = f", ± {format_error(tuned.cost_error)}" if (tuned.cost_error or 0.0) > NO_ERROR * tuned.cost else ""
     yield Tile(format_money(tuned.cost), f"per hour{error}")
     if before is not None and before.cost:
         saved = before.cost - tuned.cost
         less = "less" if saved >= 0.0 else "more"
         share = format_share(abs(saved) / before.cost)
         yield Tile(format_money(abs(saved)), f"per hour {less} than equal shares, {share}")
-    for what, (_, value, limit) in zip(("late", "reconfigured"), list_constraints(tuning, tuned), strict=True):
+    for what, value, limit in list_constraints(tuning, tuned):
         if value is not None:
             filled = value / limit if limit else None
-            yield Tile(format_share(value), f"of slots {what}{describe_slack(value, limit)}", filled)
+            yield Tile(format_share(value), f"{what}{describe_slack(value, limit)}", filled)
     confidence = None if tuning.objective is None else number(tuning.objective.evidence, "confidence")
     if confidence is not None:
-        yield Tile(format_share(confidence), "confidence that both limits are kept")
+        yield Tile(format_share(confidence).replace("more than", ">"), "confidence that both limits are kept")
 
 
 def describe_slack(value: float, limit: float | None) -> str:
@@ -177,9 +185,9 @@ def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
     columns = make_columns(best, [
         ("trial", lambda p: format_ordinal(p.trial), "as `tuner trial` takes it"),
         ("limits", lambda p: "kept" if p.kind == "feasible" else "broken", "whether both were kept"),
-        ("cost", lambda p: format_fixed(p.trial.price), "price per hour of the replicas, mean over the slots"),
+        ("price", lambda p: format_fixed(p.trial.price), "price per hour of the replicas, mean over the slots"),
         ("±", lambda p: format_fixed(p.trial.price_error), "its standard error"),
-        ("violated %", lambda p: format_percentage(p.trial.violations), "slots that answer late"),
+        ("violated %", lambda p: format_percentage(p.trial.violations), "slots whose response time is over the bound"),
         ("reconf. %", lambda p: format_percentage(p.trial.reconfigurations), "slots in which replicas change"),
         ("slack", lambda p: format_fixed(p.trial.slack), "the lesser of what both limits leave, 1: all of it"),
         ("slots", lambda p: format_fixed(p.trial.slots, 0), "replayed"),

@@ -120,7 +120,7 @@ def describe_verification(tuning: Tuning) -> list[str]:
         sentences.append(f"Verified{over} on {join_seeds(seeds)}, which the search had not seen.")
     held = table(evidence, "held_out")
     parts = [
-        f"{name} {format_money(value) if name == 'cost' else format_share(value)}"
+        f"{'price' if name == 'cost' else name} {format_money(value) if name == 'cost' else format_share(value)}"
         for name in ("cost", "violations", "reconfigurations")
         if (value := number(held, name)) is not None
     ]
@@ -258,8 +258,13 @@ def format_cost(figures: Figures) -> str:
         return NONE
     error = figures.cost_error
     return format_money(figures.cost) + (
-        f" ± {format_money(error)}" if error is not None and error > NO_ERROR * figures.cost else ""
+        f" ± {format_error(error)}" if error is not None and error > NO_ERROR * figures.cost else ""
     )
+
+
+def format_error(error: float) -> str:
+    """A standard error as money, in two digits below a cent."""
+    return f"{error:.2g}" if error < 0.01 else format_money(error)
 
 
 def describe_tuning(tuning: Tuning) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +14,7 @@ from scaler.model.wire import read_number, spell, to_plain
 
 STATES = {"reverted": "rolled back", "none": "no objective", "full": "full use"}  # of objectives, where words differ
 HEALTH = {"pass": "sound", "warn": "doubtful", "fail": "failed"}  # of surrogates
-TRIAL_STATES = {"complete": "Complete", "pruned": "Given up early", "failed": "Failed"}
+TRIAL_STATES = {"complete": "Complete", "pruned": "Pruned", "failed": "Failed"}
 SHARES = (
     *("violations", "reconfigurations", "confidence", "utilisation", "held", "completeness"),
     *("limit", "allowed", "doubt", "late", "share"),
@@ -22,12 +23,14 @@ LABELS = {  # of documents' keys, where people say it otherwise
     "cost": "price per hour", "cost_error": "its standard error", "other_cost": "price per hour before",
     "real_price": "price paid meanwhile", "violations_limit": "violations allowed",
     "reconfigurations_limit": "reconfigurations allowed", "figures": "then", "verified_on": "verified on",
-    "period_s": "period in seconds", "cost_seeds": "seeds of the price",
+    "period_s": "period in seconds", "cost_seeds": "seeds of the price", "price": "price per hour", "who": "by",
+    "share": "share of the time",
 }  # fmt: skip
 EARLIEST, LATEST = 1e8, 4.1e9  # seconds since 1970 that a document may mean
 MAX_FACTS = 12
 MAX_TYPES = 12  # of a deployment
 MAX_LETTERS = 300  # of a value shown
+UNIT = re.compile(r"(?<=\d) (?=[%±]|(?:ms|s|min|h|d)\b)|(?<=±) (?=\d)")
 Row = TypeVar("Row")
 
 
@@ -46,10 +49,21 @@ def format_kind(kind: str) -> str:
     return kind.replace("_", " ").lower()
 
 
+def bind_units(text: object) -> str:
+    """The text with no line break between a figure and its unit: "5 %", "20 ms"."""
+    return UNIT.sub("\N{NO-BREAK SPACE}", str(text))
+
+
 def format_deployment(deployment: Mapping[str, float]) -> str:
     """Replicas by node type: "2 small + 1 large"."""
     parts = [f"{count:g} {clean(kind, 40)}" for kind, count in deployment.items() if count]
     return " + ".join(parts[:MAX_TYPES]) if parts else "no replica"
+
+
+def is_moment(value: Any) -> bool:
+    """Whether a value of a document is taken for seconds since 1970."""
+    number = None if isinstance(value, bool) else read_number(value)
+    return number is not None and EARLIEST < number < LATEST
 
 
 def format_value(name: str, value: Any) -> str:
@@ -60,26 +74,28 @@ def format_value(name: str, value: Any) -> str:
     if number is not None:
         if name.partition("_")[0] in SHARES and 0.0 <= number <= 1.0:
             return format_share(number)
-        if EARLIEST < number < LATEST:
+        if is_moment(value):
             return format_moment(number, "minutes")
         return f"{value:,}" if isinstance(value, int) else format_number(number, 5)
-    if value is None:
+    if value is None or value in ({}, [], ()):
         return NONE
     text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     return text if len(text) <= MAX_LETTERS else f"{text[:MAX_LETTERS]}…"
 
 
-def list_facts(document: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str]]:
+def list_facts(
+    document: Any, path: str = "", name: str = "", show: Callable[[str, Any], str] = format_value
+) -> Iterator[tuple[str, str]]:
     """Every value of a document with the path to it in words: "canary · slots", "720"; `name` is its own key."""
     if isinstance(document, Mapping) and document:
         for key, value in document.items():
             label = LABELS.get(str(key), str(key))
-            yield from list_facts(value, f"{path} · {label}" if path else label, str(key))
+            yield from list_facts(value, f"{path} · {label}" if path else label, str(key), show)
     elif isinstance(document, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in document):
         for i, value in enumerate(document):
-            yield from list_facts(value, f"{path} · {i + 1}", f"{i + 1}")
+            yield from list_facts(value, f"{path} · {i + 1}", f"{i + 1}", show)
     else:
-        yield path, format_value(name, document)
+        yield path, show(name, document)
 
 
 def join_facts(document: Mapping[str, Any]) -> str:

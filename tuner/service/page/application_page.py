@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput
+from tuner.retuning.state import state_of
 from tuner.service.page.address import SPANS, USUAL, TimeRange, link_application, read_digits
 from tuner.service.page.batch_grid import load_batches
 from tuner.service.page.candidate import gather_candidate
@@ -105,6 +106,7 @@ def gather_decisions(session: Session, view: View, version: ApplicationVersion, 
         "spans": SPANS,
         "listed": find_decisions(session, view.app, view.window, view.filters),
         "every": link_application(view.app, {**view.window.query, **every.query}, view.tab),
+        "heard": bool(list_scalers(session, view.app)),
     }
 
 
@@ -117,9 +119,12 @@ def gather_controls(session: Session, view: View, version: ApplicationVersion, d
 
 
 def gather_tuning(session: Session, view: View, version: ApplicationVersion, described: Described) -> dict[str, Any]:
+    watch = find_retuning(session, view.app)
     return {
         "runs": list_runs(session, view.app, limit=RUNS),
-        "watch": find_retuning(session, view.app),
+        "watch": watch,
+        "paused_by": None if watch is None else state_of(watch).paused_by,
+        "resumable": watch is not None and ("pause" in watch.asked or state_of(watch).paused_by is not None),
         "surrogate": next(iter(list_surrogates(session, view.app, limit=1)), None),
     }
 

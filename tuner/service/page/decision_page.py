@@ -14,13 +14,14 @@ from tuner.store.connection import Session
 from tuner.store.decisions import find_decision_time, list_decisions
 from tuner.store.faults import NotFound
 from tuner.store.records import DecisionRecord
-from tuner.views.explanation_lines import head, list_parts
+from tuner.views.explanation_lines import list_parts, name_change
 
 DECISIONS_PER_PAGE = 50
 TAB = "decisions"
 CHANGES = (SCALED, BLOCKED, ACTUATION_FAILED, DRY_RUN)  # and what stood in their way
 EVERY = "all"
-TABLED = ("worth",)  # of an explanation's parts, what has a table of its own
+TABLED = ("costs",)  # of an explanation's parts, what has a table of its own
+LINKED = ": --at "  # in advice for the command line, where the page has links to the slots beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,10 @@ def find_decisions(session: Session, app: str, window: TimeRange, filters: Filte
 
 @dataclass(frozen=True, slots=True)
 class OperatorSection:
-    """One operator: the head of its answer, its parts, and links to the slots beside."""
+    """One operator: the change that its decision is about, its parts, and links to the slots beside."""
 
     account: Account
-    head: str
+    change: str
     parts: Sequence[tuple[str, str]]  # label and sentence
     earlier: str | None
     later: str | None
@@ -112,18 +113,17 @@ def gather_explanation(session: Session, app: str, at: float | None, operator: s
     described: set[int] = set()
     sections = []
     for account in found.operators:
-        parts = [(label, text) for label, text in list_parts(account, described) if label not in TABLED]
-        sections.append(
-            OperatorSection(account, head(found, account), parts, *link_slots_beside(session, app, account))
-        )
-    return {"explanation": found, "operators": sections}
+        parts = [part for part in list_parts(account, described) if part[0] not in TABLED and LINKED not in part[1]]
+        change = "" if account.decision is None else name_change(account.decision).partition(" ")[2]
+        sections.append(OperatorSection(account, change, parts, *link_slots_beside(session, app, account, at)))
+    return {"explanation": found, "operators": sections, "alone": bool(operator)}
 
 
-def link_slots_beside(session: Session, app: str, account: Account) -> tuple[str | None, str | None]:
-    """Links to the operator's slots before and after this one."""
-    if account.decision is None:
+def link_slots_beside(session: Session, app: str, account: Account, at: float | None) -> tuple[str | None, str | None]:
+    """Links to the operator's slots before and after this one, or before and after a time without one."""
+    name, start = account.operator, at if account.decision is None else account.decision.time
+    if start is None:
         return None, None
-    name, start = account.operator, account.decision.time
     times = (find_decision_time(session, app, name, **side) for side in ({"before": start}, {"after": start}))
     earlier, later = (None if time is None else link_explanation(app, name, time) for time in times)
     return earlier, later

@@ -17,7 +17,7 @@ APPLICATIONS_PER_PAGE = 20
 MAX_SORTED = 100  # applications that are looked at to filter or sort by anything but the name
 SHOWN: dict[str, tuple[str, Callable[[ApplicationLine], bool]]] = {  # what is shown, by its word in the link
     "": ("all", lambda _: True),
-    "violations": ("more violations than allowed", lambda line: line.late),
+    "violations": ("with more violations than allowed", lambda line: line.late),
     "rollout": ("with a roll-out on its way", lambda line: line.moving),
     "silent": ("with silent agents", lambda line: line.silent),
     "doubtful": ("with a doubtful surrogate", lambda line: line.doubted),

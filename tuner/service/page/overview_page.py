@@ -100,14 +100,13 @@ def list_expiry(session: Session, caller: Caller, now: float) -> list[str]:
 def describe_retention(retention: Retention | None) -> str:
     """How long what is kept."""
     if retention is None:
-        return "Nothing is deleted by itself: tuner db prune."
+        return "Nothing is deleted by itself; tuner db prune deletes old rows."
     slots, hours, samples = (
         f"{s / DAY_S:,.4g} days" for s in (retention.slots_s, retention.hours_s, retention.samples_s)
     )
     return (
-        f"Kept of each application: the decisions of every slot for {slots}, then changes and one slot an hour until "
-        f"{hours}; samples for {samples}, and as long as its surrogate or retuning reads them. Objectives, runs and "
-        "events stay."
+        f"Decisions are stored slot by slot for {slots}, then changes and one slot an hour up to {hours}; samples for "
+        f"{samples}, longer while a surrogate or retuning needs them; objectives, runs and events for good."
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
@@ -14,7 +15,16 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from scaler.model.units import NONE, find_moment, format_age, format_moment, format_money, format_share
+from scaler.model.units import (
+    NONE,
+    find_moment,
+    format_age,
+    format_duration,
+    format_moment,
+    format_money,
+    format_response,
+    format_share,
+)
 from scaler.model.wire import read_number
 from tuner.service.access.token import expires_soon
 from tuner.service.page import address
@@ -28,6 +38,7 @@ STATIC = {
 PARTS = {"page.js": ("local_times.js", "page.js")}  # one after the other
 PRODUCT = "stream-scaler"
 EQUAL = 0.005  # relative difference of prices that says nothing
+MOMENT = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC")  # in sentences
 TIME = Markup('<time datetime="{}" title="{}">{}</time>')
 
 
@@ -38,7 +49,7 @@ def mark_moment(seconds: float | None) -> Markup:
 
 def mark_age(seconds: float | None, now: float) -> Markup:
     """How long ago, or how far ahead; the title has the moment."""
-    return mark_time(seconds, format_age(seconds, now))
+    return mark_time(seconds, words.bind_units(format_age(seconds, now)))
 
 
 def mark_time(seconds: float | None, text: str) -> Markup:
@@ -47,6 +58,30 @@ def mark_time(seconds: float | None, text: str) -> Markup:
         return Markup(NONE) if seconds is None else escape(text)
     iso = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
     return TIME.format(iso, iso, text)
+
+
+def bind(show: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A format whose figures stay on the line of their unit."""
+    return lambda value: words.bind_units(show(value))
+
+
+def mark_text(text: object) -> Markup:
+    """A sentence with its moments as the reader's own time, and no line break between a figure and its unit."""
+
+    def mark(found: re.Match[str]) -> str:
+        iso = f"{found[1]}T{found[2]:0<5}{':00' * (len(found[2]) == 5)}Z"
+        return str(TIME.format(iso, iso, found[0]))
+
+    return Markup(MOMENT.sub(mark, str(escape(words.bind_units(text)))))
+
+
+def mark_facts(document: Any) -> Iterator[tuple[str, str]]:
+    """Every value of a document with its label, moments as the reader's own time."""
+    return words.list_facts(document, show=mark_value)
+
+
+def mark_value(name: str, value: Any) -> str:
+    return mark_moment(value) if words.is_moment(value) else words.bind_units(words.format_value(name, value))
 
 
 def format_change(now: float | None, before: float | None) -> str:
@@ -73,7 +108,11 @@ def environment() -> Environment:
     made = make_environment("tuner.service.page", "tuner.views")
     made.filters |= {
         "moment": mark_moment,
-        "facts": words.list_facts,
+        "facts": mark_facts,
+        "unbroken": mark_text,
+        "percent": bind(format_share),
+        "seconds": bind(format_response),
+        "span": bind(format_duration),
         "state": words.format_state,
         "kind": words.format_kind,
         "figure": lambda document, name: read_number(document.get(name)),

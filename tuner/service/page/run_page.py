@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.model.errors import BadInput
+from scaler.model.units import format_fixed
 from tuner.service.page.address import check_choice, link_run, read_digits
 from tuner.store.applications import load_version
 from tuner.store.connection import Session
@@ -77,11 +78,12 @@ def draw_run(session: Session, run: TuningRun, version: ApplicationVersion, tab:
 
 
 def list_page(session: Session, app: str, run: TuningRun, total: int, order: TrialOrder) -> dict[str, Any]:
-    """A page of the trials."""
+    """A page of the trials, and the objectives that were made of any."""
     chosen, offset = TrialFilter(run_id=run.id), TRIALS_PER_PAGE * (order.page - 1)
     column = COLUMNS.get(order.sort, order.sort)
     return {
         "trials": list_trials(session, chosen, column, order.descending, TRIALS_PER_PAGE, offset),
+        "pursued": {o.trial_id: o.version for o in reversed(list_objectives(session, app)) if o.trial_id is not None},
         "order": order,
         "heads": {name: link_sorted(app, run, name, order) for name in SORTS},
         "newer": link_page(app, run, order, order.page - 1) if order.page > 1 else None,
@@ -110,6 +112,9 @@ def gather_trial(session: Session, app: str, ordinal: int) -> dict[str, Any]:
         "shares": numbers(trial.parameters, "shares").items(),
         "weights": numbers(trial.parameters, "weights").items(),
         "other": {key: value for key, value in trial.parameters.items() if key not in ("shares", "weights")},
-        "replicas": {name: numbers(used, name) for name in used},
+        "replicas": {
+            name: {kind: format_fixed(count, 2) for kind, count in numbers(used, name).items()} for name in used
+        },
+        "detail": {key: value for key, value in trial.detail.items() if key != "replicas" and value != {}},
         "objectives": [o for o in list_objectives(session, app) if o.trial_id == trial.id],
     }

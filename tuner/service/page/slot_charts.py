@@ -1,4 +1,4 @@
-"""Chart an application's decisions and batches: response times, replicas, input rate, batch duration, lag.
+"""Chart an application's decisions and batches: response times, replicas, input rate, batch duration, backlog.
 
 A column stands for several slots. It shows the least and the greatest response time, and the deployments of its busiest
 slot, so that no peak is lost however long the time range is. What is not known is a gap.
@@ -80,7 +80,7 @@ def list_charts(
 
 
 def chart_batches(frame: Frame, batches: BatchGrid, columns: int, operators: Sequence[int]) -> Iterator[Chart]:
-    """Input and processing rate, batch duration and lag, as Spark's own page has them; none where all is unknown."""
+    """Input and processing rate, batch duration and backlog, as on Spark's own page; none where all is unknown."""
     slots = len(batches.arrival)
     starts = column_starts(slots, columns)
     at = column_centres(slots, starts)
@@ -100,7 +100,7 @@ def chart_batches(frame: Frame, batches: BatchGrid, columns: int, operators: Seq
     rates = [("input, ", batches.arrival, False), ("processing, ", batches.processing, True)]
     yield from draw("Input and processing rate", "tuples per second", rates)
     yield from draw("Batch duration", "s", [("", batches.duration, False)])
-    yield from draw("Lag", "tuples waiting", [("", batches.lag, False)])
+    yield from draw("Backlog", "tuples", [("", batches.lag, False)])
 
 
 def thin(values: Floats, columns: int) -> Columns:

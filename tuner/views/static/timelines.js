@@ -6,12 +6,13 @@
   const MINUTE = 60, HOUR = 3600, DAY = 86400, NONE = "-", STRIP = 7, NEAR = 8; // STRIP, NEAR: pixels
   const SPANS = [1, 5, 15, 30, MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY,
     2 * DAY, 3 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 60 * DAY, 91 * DAY, 182 * DAY, 365 * DAY];
+  const COUNTS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
   const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
   const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
   const formatNumber = (value) => value == null ? NONE : digits.format(value);
-  const formatTick = (value) => value == null ? "" : Math.abs(value) >= 1e4 ? compact.format(value) : digits.format(value);
+  const formatTick = (value) => value == null ? "" : Math.abs(value) >= 1e5 ? compact.format(value) : digits.format(value);
   const local = document.documentElement.dataset.times === "local";
   const offset = (seconds) => local ? -60 * new Date(1000 * seconds).getTimezoneOffset() : 0; // seconds ahead of UTC
   const toIso = (seconds) => new Date(1000 * (seconds + offset(seconds))).toISOString(); // of the shown time
@@ -95,6 +96,7 @@
     return shown;
   }
 
+  const isDecade = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
   const limitsOf = (axis) => axis.high == null ? null : [axis.low ?? 0, axis.high];
 
   function rangeOf(axis) {
@@ -154,14 +156,15 @@
 
   function axisOf(axis, side, tint, extra) {
     const lines = { stroke: tint("rule"), width: 1 };
+    if (axis.logarithmic) lines.filter = (u, splits) => splits.map((split) => isDecade(split) ? split : null);
     return { side, stroke: tint("faint"), font: "12px system-ui, sans-serif", grid: lines, ticks: { show: false },
-      values: (u, splits) => splits.map(formatTick), gap: 6, ...extra };
+      values: (u, splits) => splits.map(formatTick), gap: 6, ...(axis.whole ? { incrs: COUNTS, space: 24 } : {}), ...extra };
   }
 
   function horizontal(chart, tint) {
     const kind = chart.across.kind, values = kind === "utc" ? formatDate : formatSpan;
     const stepped = { incrs: SPANS, space: 70, ...(kind === "utc" ? { splits: splitTimes } : {}), values: (u, splits, i, space, step) => splits.map((split) => values(split, step)) };
-    return axisOf(chart.across, 2, tint, { size: 28, space: 60, ...(kind ? stepped : {}) });
+    return axisOf(chart.across, 2, tint, { size: 28, space: chart.legend ? 60 : 40, ...(kind ? stepped : {}) });
   }
 
   function options(chart, lines, bands, width) {
@@ -178,10 +181,12 @@
       series: [{ label: chart.across.label || "at", value: (u, value, i, at) => at == null ? NONE : `${place(value)}${near(u)}` },
         ...lines.map((line) => style(line, tint, Boolean(chart.group)))],
       bands: bands.map((band) => ({ series: band.series, fill: `${tint(band.tint)}48` })),
-      legend: { show: Boolean(chart.legend), markers: { fill: (u, i) => u.series[i].legendFill ?? null } },
+      legend: { show: Boolean(chart.legend), markers: { fill: (u, i) => u.series[i].legendFill ?? null,
+        dash: (u, i) => u.series[i].dash ? "dashed" : "solid" } },
       cursor: { sync: chart.group ? { key: chart.group, scales: ["x", null] } : undefined, points: { size: 6 }, y: false,
         drag: { x: true, y: false }, focus: { prox: -1 } },
       hooks: { draw: [drawStrips(lines, tint), drawUprights(chart.uprights ?? [], tint), drawMarks(chart.marks ?? [], tint)],
+        setCursor: [(u) => { u.root.classList.toggle("pointed", u.cursor.idx != null && u.cursor.left >= 0); }],
         setSelect: [(u) => { u.zoomed = u.select.width > 0; }] },
     };
   }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from scaler.model.policy import Policy
@@ -10,7 +12,7 @@ from sim.lockstep import LockstepReplay, shares_anything
 from sim.operator_replay import begin_replay
 from sim.replay import Record
 from sim.setting import Setting, tasks
-from sim.simulate import advance_all, operator_seed
+from sim.simulate import advance_all, operator_seed, simulate
 
 
 def learn_from_history(setting: Setting, seed: int = 0) -> dict[str, Policy]:
@@ -28,3 +30,18 @@ def learn_from_history(setting: Setting, seed: int = 0) -> dict[str, Policy]:
     else:
         advance_all(setting, operations, rates, n, sums, records, 1)
     return {operator.name: one.policy for operator, one in zip(operators, operations, strict=True)}
+
+
+def weigh_history(setting: Setting, seed: int = 0) -> float:
+    """Cost of the second half of the setting's trace with the first half known, as a multiple of that without.
+
+    Loads change: what was learned of one that does not come back is a burden. Whoever has nothing but the history can
+    still see whether a history helps there.
+    """
+    rates, trace = setting.trace.rates, setting.trace
+    half = rates.size // 2
+    top = setting.highest_rate if setting.highest_rate is not None else float(rates.max())
+    rest = replace(setting, trace=replace(trace, rates=rates[half:]), highest_rate=top)
+    known = replace(rest, options={**setting.options, "history": rates[:half]})
+    without = simulate(rest, seed).cost
+    return simulate(known, seed).cost / without if without > 0.0 else 1.0

@@ -113,7 +113,7 @@ def begin_replay(task: Task, setting: Setting, operator: Operator, seed: int) ->
     history = read_history(setting, task).get("history")
     if history is not None and operation.policy.kernel.shared is not None:
         before = begin_without_history(task, setting, operator, seed)
-        hand_on(learn_history(before, np.asarray(history)), operation.policy, setting.policy, task.slot_s)
+        hand_on(learn_history(before, history), operation.policy, setting.policy, task.slot_s)
     return operation
 
 
@@ -136,12 +136,13 @@ def begin_without_history(task: Task, setting: Setting, operator: Operator, seed
 
 
 def read_history(setting: Setting, task: Task) -> Mapping[str, Any]:
-    """The policy's options; a `history` that names a trace file is read, as arrival rates at this operator."""
-    named = setting.options.get("history")
-    if not isinstance(named, str):
+    """The policy's options; a `history`, of a trace file or external rates, as arrival rates at this operator."""
+    history = setting.options.get("history")
+    if history is None:
         return setting.options
+    rates = read_trace(history).rates if isinstance(history, str) else np.asarray(history, np.float64)
     top = setting.highest_rate if setting.highest_rate is not None else float(setting.trace.rates.max())
-    return {**setting.options, "history": read_trace(named).rates * (task.highest_rate / top if top > 0.0 else 1.0)}
+    return {**setting.options, "history": rates * (task.highest_rate / top if top > 0.0 else 1.0)}
 
 
 def is_left_to_chance(setting: Setting) -> bool:

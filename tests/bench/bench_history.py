@@ -3,7 +3,8 @@
 python -m tests.bench.bench_history [--seeds 3] [--days 9] [--traces FOLDER] [--slots 60000]
 
 Printed are the planner's cost as a multiple of the floor of its world without and with a history, by kind of load and
-as geometric means over all: in the memoryless world, one replica a slot, on three types of infrastructure A and ten
+as geometric means over all, the third figure being with the history where its own second half says that it pays (what
+the tuner sends): in the memoryless world, one replica a slot, on three types of infrastructure A and ten
 replicas; and in micro-batches. Traces are read from a folder, where there is one; what is left out is said.
 """
 
@@ -21,6 +22,7 @@ from scaler.model.errors import BadInput
 from scaler.model.task import Moments
 from sim.application import Application, Operator
 from sim.infrastructure import find_infrastructure
+from sim.learned_history import weigh_history
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
@@ -32,7 +34,7 @@ K_MAX, FULL_AT = 10, 4.0  # replicas of type 1 that the highest rate keeps busy
 BOUND_IN_SERVICE_TIMES = 9.0
 BATCHES_AT_PEAK = 8.0  # replicas of the reference node that the highest rate of a recorded trace keeps busy
 MIN_SLOTS = 3 * DAY
-Worlds = dict[str, list[tuple[float, float]]]  # by load: without, with
+Worlds = dict[str, list[tuple[float, float, float]]]  # by load: without, with, and with where that paid in the history
 
 
 def make_memoryless(trace: Trace) -> Setting:
@@ -70,8 +72,8 @@ def read_folder(folder: Path | None, most: int) -> Iterator[tuple[str, Trace]]:
         yield path.name.partition(".")[0], replace(trace, rates=trace.rates[:most], name=path.name)
 
 
-def measure(setting: Setting, seed: int) -> tuple[float, float]:
-    """Multiples of the floor, without and with the first third as history."""
+def measure(setting: Setting, seed: int) -> tuple[float, float, float]:
+    """Multiples of the floor, without and with the first third as history, and with it where it is sent."""
     rates, top = setting.trace.rates, float(setting.trace.rates.max())
     first = rates.size // 3
     rest = replace(setting, trace=replace(setting.trace, rates=rates[first:]), highest_rate=top)
@@ -79,7 +81,9 @@ def measure(setting: Setting, seed: int) -> tuple[float, float]:
     if floor is None:
         raise RuntimeError("no floor is known here")
     known = replace(rest, options={"history": rates[:first]})
-    return simulate(rest, seed).cost / floor.lower, simulate(known, seed).cost / floor.lower
+    without, has = simulate(rest, seed).cost / floor.lower, simulate(known, seed).cost / floor.lower
+    history = replace(setting, trace=replace(setting.trace, rates=rates[:first]), highest_rate=top)
+    return without, has, has if weigh_history(history, seed) <= 1.0 else without
 
 
 def mean_of(values: list[float]) -> float:
@@ -87,12 +91,15 @@ def mean_of(values: list[float]) -> float:
 
 
 def show(world: str, found: Worlds) -> None:
-    print(f"{world:34} {'without':>8} {'with':>8} {'worst':>8} {'worst':>8}")
-    every = [pair for pairs in found.values() for pair in pairs]
-    for name, pairs in [*found.items(), ("all", every)]:
-        columns = list(zip(*pairs, strict=True))
+    heads = ("without", "with", "if it pays")
+    print(f"{world:34}" + "".join(f"{head:>12}" for head in heads) + "   worst of each")
+    every = [one for some in found.values() for one in some]
+    for name, some in [*found.items(), ("all", every)]:
+        columns = list(zip(*some, strict=True))
         means, worst = [mean_of(list(one)) for one in columns], [max(one) for one in columns]
-        print(f"  {name:32} {means[0]:8.3f} {means[1]:8.3f} {worst[0]:8.3f} {worst[1]:8.3f}")
+        print(
+            f"  {name:32}" + "".join(f"{one:12.3f}" for one in means) + "   " + "".join(f"{one:8.3f}" for one in worst)
+        )
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
 """Replay an application's history under an objective, and keep what its policy learned for the agents' orders.
 
 The history is what was monitored, the newest stretch that is long enough; else the recorded trace of the description.
+It is sent where it pays on the history itself: where its second half, replayed, costs no more with the first one known.
 It is read and replayed outside of the transaction that stores it. An application without a history, or with one that
-says nothing to its agents, has its reason stored, so that nobody tries again for this objective.
+does not pay, has its reason stored, so that nobody tries again for this objective.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scaler.model.orders import Objective, to_task
 from scaler.model.policy import Policy, build_policy
 from scaler.model.units import format_count, format_duration
 from scaler.policies import find_policy
-from sim.learned_history import learn_from_history
+from sim.learned_history import learn_from_history, weigh_history
 from sim.setting import Setting
 from sim.trace import EPOCH, Trace, time_of
 from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, make_objective
@@ -128,6 +129,12 @@ def replay_history(prepared: HistoryReplay, history: KnownHistory) -> KnownHisto
     """What each operator's policy learned, under the task that an agent will give it."""
     objective, trace = prepared.objective, prepared.setting.trace
     since = None if trace.start == EPOCH else trace.start.timestamp()
+    multiple = weigh_history(prepared.setting)
+    if multiple > 1.0:
+        why = (
+            f"to know its first half would have made its second half {multiple - 1.0:.1%} dearer: its load has changed"
+        )
+        return replace(history, why=why)
     learned = learn_from_history(prepared.setting)
     limit = min(MAX_BYTES, MAX_TOTAL_BYTES // max(1, len(objective.bounds)))
     document = {}

@@ -35,7 +35,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_objective_goes_in_step_by_step_and_back(place: Path) -> None:
-    assert refuse("orders", "clicks").endswith("are told nothing yet; tune it, then: tuner push clicks")
+    assert refuse("orders", "clicks").endswith("have no orders yet; tune it, then: tuner push clicks")
     assert succeed("push", "clicks", 1, "--stage", "full", "--why", "to begin") == (
         "clicks: objective 1 is in full now; it was proposed.\n"
     )

@@ -126,7 +126,7 @@ WRONG_ORDER = (
     Mistake("push shop --why x", "no objective of 'shop' is proposed; find one with: tuner tune shop"),
     Mistake("push shop 7 --why x", "has no objective 7"),
     Mistake("roll-back shop --why x", "there is nothing to roll back"),
-    Mistake("orders shop", "are told nothing yet"),
+    Mistake("orders shop", "have no orders yet"),
     Mistake("trial 17", "there is no trial 17"),
     Mistake("surrogate fit shop", "there is no sample of application 'shop'"),
     Mistake("surrogate show shop", "has no surrogate"),

@@ -1,7 +1,7 @@
 """Fill a database with three applications and their past, for the page's tests and pictures.
 
 `clicks` was tuned, and its third objective is a canary; `payments` had a tuned objective that made it answer late and
-was rolled back by itself; `fraud scores` misses its QoS, and one of its scalers is silent.
+was rolled back by itself; `fraud scores` misses its QoS, and one of its agents is silent.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def tell_clicks(store: Store, decisions: int) -> None:
         hear(session, "clicks", CLICKS, silent=())
         say = "Objective 2 costs 7.90 per hour where objective 1 cost 10.00; both limits are kept (97.5 % sure)."
         tell(session, "clicks", -6.1 * DAY, "daemon", "pushed", say, {"version": 2, "stage": "shadow"})
-        say = "Objective 2 leads every operator: 720 slots as a canary were late in 3 % and cost 8.00 per hour."
+        say = "Objective 2 leads every operator: 720 slots as a canary had 3 % violations and cost 8.00 per hour."
         tell(session, "clicks", -6 * DAY, "daemon", "pushed", say, {"version": 2, "stage": "full"})
         tell(
             session,
@@ -162,7 +162,7 @@ def tell_fraud(store: Store) -> None:
             -0.5 * HOUR,
             "daemon",
             "scaler silent",
-            "The scaler of score has said nothing for 30 min.",
+            "The agent of score has not reported for 30 min.",
         )
     with store.begin() as session:
         save_decisions(session, decide("fraud scores", FRAUD, 700, [(-math.inf, 1)], late=(-5 * HOUR, 0.0)))

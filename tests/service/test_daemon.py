@@ -213,7 +213,7 @@ def test_without_samples_nothing_is_tuned_and_it_tries_again_ever_later(store: S
     assert waits == [600.0, 1200.0, 2400.0]
     says = [event.message for event in events(store, "not tuned")]
     assert len(says) == 3
-    assert "no scaler of 'shop' reported a sample" in says[0]
+    assert "no agent of 'shop' reported a sample" in says[0]
 
 
 def test_nothing_is_tuned_on_a_surrogate_that_fails_a_check(store: Store, world: World) -> None:
@@ -291,7 +291,7 @@ def test_silent_scalers_hold_a_stage_up_and_are_told_of_once(store: Store, world
     live(world, store, 30)
     version = full(store, 0.05, 0.05, world.now)
     world.slot += 5
-    assert "no scaler has reported a decision since it began" in look(store, world).detail["message"]
+    assert "no agent has reported a decision since it began" in look(store, world).detail["message"]
     world.slot += 60 * 24
     assert look(store, world).phase == "full"
     assert len(events(store, "scaler silent")) == 1
@@ -412,7 +412,7 @@ def test_a_pass_from_the_command_line(store: Store, world: World, address: str) 
     done = CliRunner().invoke(daemon, ["--once", "--json", "--store", address], catch_exceptions=False)
     (row,) = json.loads(done.stdout)
     assert (row["application"], row["phase"]) == (APP, "idle")
-    assert "no scaler of 'shop' reported a sample" in row["message"]
+    assert "no agent of 'shop' reported a sample" in row["message"]
     again = CliRunner().invoke(daemon, ["--once", "--store", address], catch_exceptions=False)
     assert again.stdout == "Nothing was due.\n"
     assert CliRunner().invoke(daemon, ["--json", "--store", address]).exit_code == 2

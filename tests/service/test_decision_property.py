@@ -48,6 +48,7 @@ from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
 from tuner.store.monitoring import list_operator_states
 from tuner.views.explanation_lines import to_lines
+from tuner.views.words import format_kind
 
 START = NOW - 20 * SLOT
 SHOP = {
@@ -118,7 +119,7 @@ def check_explained(site: Site, app: str, one: Decision) -> None:
     (document,) = get(site, f"/v1/applications/{app}/explanation", at=one.time, operator="parse")["operators"]
     assert parse_decision(document["decision"]) == one
     said = site.see(link_explanation(app, "parse", one.time)).said
-    assert one.kind in said
+    assert format_kind(one.kind) in said
     assert all(block.code in said for block in blocked)
 
 

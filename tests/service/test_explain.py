@@ -156,7 +156,7 @@ def test_what_was_held_failed_or_overloaded_has_its_words(store: Store, ask: Cal
         store,
         replace(STAY, kind="HELD", reason="Held: the rate is not known", rate=None, response=None, alternatives={}),
     )
-    assert "Nothing was weighed, for the scaler held." in text(ask())
+    assert "Nothing was weighed, for the agent held." in text(ask())
     keep(
         store,
         replace(
@@ -212,7 +212,7 @@ def test_every_reason_to_have_no_decision_is_told_apart(store: Store, ask: Calla
     document = {"application": {"operator": [{"name": "parse", "service_rate": 100.0, "scv": 0.5}]}}
     assert (ask().known, ask().message) == (
         False,
-        "Application shop was never registered, and no scaler of it ever reported.",
+        "Application shop was never registered, and no agent of it ever reported.",
     )
     with store.begin() as session:
         add_application(session, "shop", document, NOW - HOUR)

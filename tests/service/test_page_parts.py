@@ -73,8 +73,9 @@ def test_the_graph_says_which_response_times_it_draws() -> None:
     counts = np.ones((3, 1, 1))
     course = SlotGrid(0.0, 60.0, (name,), ("A1",), one, one, one, one[:, 0], counts, counts, (0.5,), unknown, (0,))
     mean, p95 = (str(draw_live(shape, course, 12.0, quantile)) for quantile in (None, 0.95))
-    assert "Means of the last 60 slots; response times are each slot&#39;s p95. A full bar is R_max, 12 s (p95);" in p95
-    assert "Means of the last 60 slots. A full bar is R_max, 12 s (mean);" in mean
+    bar = "A full bar is R_max, 12\N{NO-BREAK SPACE}s"
+    assert f"Means of the last 60 slots; response times are each slot&#39;s p95. {bar} (p95);" in p95
+    assert f"Means of the last 60 slots. {bar} (mean);" in mean
     assert "p95" not in mean
 
 

@@ -230,7 +230,7 @@ def orders(app: str, address: DatabaseAddress) -> None:
         load_application(session, app)
         found = load_orders(session, app)
     if found is None:
-        raise BadInput(f"the scalers of {app!r} are told nothing yet; tune it, then: tuner push {app}")
+        raise BadInput(f"the agents of {app!r} have no orders yet; tune it, then: tuner push {app}")
     print_json(write_orders(found))
 
 

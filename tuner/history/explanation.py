@@ -100,7 +100,7 @@ def explain(
         advice = "Name one of these." if names else "Describe the application: tuner app add."
         return Explanation(app, moment, True, f"{quote(app)} has no operator {quote(operator)}; {have}.", advice)
     if not names:
-        message = f"No operator of {quote(app)} is known, and no scaler of it ever reported."
+        message = f"No operator of {quote(app)} is known, and no agent of it ever reported."
         return Explanation(app, moment, True, message, f"Describe it: tuner app add {quote(app)} FILE.toml.")
     asked = names if operator is None else [operator]
     slot_s = find_slot(session, app)
@@ -165,7 +165,7 @@ def find_slot(session: Session, app: str) -> float:
 def describe_unknown(session: Session, app: str) -> tuple[str, str]:
     names = [quote(version.application) for version in list_applications(session)][:20]
     advice = f"Register it: tuner app add {quote(app)} FILE.toml"
-    return f"Application {quote(app)} was never registered, and no scaler of it ever reported.", (
+    return f"Application {quote(app)} was never registered, and no agent of it ever reported.", (
         f"{advice}, or name one of {join_words(names)}." if names else f"{advice}."
     )
 
@@ -206,7 +206,7 @@ def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
     if best.action == wanted:
         return f"{named} was best, {worth}{ahead}."
     if decision.kind == HELD:
-        return f"{named} would have been best, but nothing is decided while the scaler holds."
+        return f"{named} would have been best, but nothing is decided while the agent holds."
     return f"{named} had the least cost; {clean(wanted)} was what the policy wanted."
 
 
@@ -227,7 +227,7 @@ def explain_no_change(named: str, known: list[Alternative]) -> str:
 
 def explain_unvalued(decision: Decision) -> str:
     if decision.kind == HELD:
-        return "Nothing was weighed, for the scaler held."
+        return "Nothing was weighed, for the agent held."
     if decision.kind == NO_CHANGE:
         return "The policy found nothing better than no change; it does not put a figure on alternatives."
     return "The policy does not put a figure on alternatives."

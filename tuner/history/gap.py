@@ -43,8 +43,8 @@ def find_gap(
     if not scalers:
         return Gap(
             "never reported",
-            f"No scaler of operator {quote(operator)} ever reported.",
-            "Start its scaler in the Spark driver with this service's address and a token of scope report "
+            f"No agent of operator {quote(operator)} ever reported.",
+            "Start its agent in the Spark driver with this service's address and a token of scope report "
             "(tuner token make NAME --scope report --app APP), then look at the driver's log.",
         )
     return explain_idleness(session, app, operator, scalers, at)
@@ -61,7 +61,7 @@ def explain_silence(
 ) -> Gap:
     since = last.time + slot_s
     ended, end = (min(at, now), "on") if following is None else (following, f"to {format_moment(following)}")
-    message = f"The scaler of {quote(operator)} decided nothing from {format_moment(since)} {end}"
+    message = f"The agent of {quote(operator)} decided nothing from {format_moment(since)} {end}"
     message += f" ({format_duration(max(0.0, ended - since))})."
     advice = "See whether its Spark driver runs and reaches this service, and what the driver's log says."
     last_seen = max((one.last_seen for one in scalers), default=None)
@@ -80,7 +80,7 @@ def explain_early(session: Session, app: str, operator: str, following: float, s
     first = min((one.first_seen for one in scalers), default=None)
     message = f"This is before the first stored slot of {quote(operator)}, at {format_moment(following)}."
     if first is not None and first <= at:
-        message += f" Its scaler has reported since {format_moment(first)}; older slots may have been pruned."
+        message += f" Its agent has reported since {format_moment(first)}; older slots may have been pruned."
     if not was_pursued(session, app, at):
         message += " No objective had been pushed by then."
     return Gap(
@@ -91,11 +91,11 @@ def explain_early(session: Session, app: str, operator: str, following: float, s
 def explain_idleness(session: Session, app: str, operator: str, scalers: list[Scaler], at: float) -> Gap:
     first = min(one.first_seen for one in scalers)
     if at < first:
-        message = f"The scaler of {quote(operator)} first reported at {format_moment(first)}, after this time."
+        message = f"The agent of {quote(operator)} first reported at {format_moment(first)}, after this time."
         return Gap("before the first slot", message, "Ask about a later time.", None, first)
     instances = join_words([quote(one.instance) for one in scalers[:3]])
     message = (
-        f"The scaler of {quote(operator)} ({instances}) has reported since {format_moment(first)}, without a decision."
+        f"The agent of {quote(operator)} ({instances}) has reported since {format_moment(first)}, without a decision."
     )
     if not was_pursued(session, app, at):
         message += " Orders had no objective then, so that there was nothing to pursue."

@@ -105,7 +105,7 @@ def describe(app: str, scalers: Rows, decisions: Rows, revision: int | None, now
     ordered = sorted(scalers, key=lambda scaler: float(scaler["last_seen"]))
     newest = {str(scaler["operator"]): scaler for scaler in ordered}
     if not newest:
-        raise BadInput(f"no scaler of {app!r} was ever heard of; its driver attaches them by scaler.attach")
+        raise BadInput(f"no agent of {app!r} ever reported; its driver attaches them by scaler.attach")
     decided: dict[str, list[Decision]] = {}
     for row in decisions:
         decided.setdefault(str(row["operator"]), []).append(parse_decision(row))

@@ -34,7 +34,7 @@ def refit(session: Session, app: str, settings: RetuningSettings, now: float) ->
     earlier = list_surrogates(session, app, limit=MAX_FITS)
     samples = load_samples(session, app, since=now - settings.history_s)
     if not samples:
-        raise BadInput(f"no scaler of {app!r} reported a sample, and none was read, so that nothing is known of it")
+        raise BadInput(f"no agent of {app!r} reported a sample, and none was read, so that nothing is known of it")
     if earlier and max(sample.end for sample in samples) <= earlier[0].end:
         return None
     fitted = fit_stretches(session, app, samples, [record.end for record in earlier])

@@ -111,7 +111,7 @@ def check_stage(session: Session, objective: ObjectiveRecord, settings: Retuning
         verdict = check_price(verdict, seen, wanted["shadow"] * settings.most)
     if verdict.outcome == GOES_ON and (seen.last is None or now - seen.last > SILENT_SLOTS * scope.slot_s):
         when = "since it began" if seen.last is None else f"for {(now - seen.last) / scope.slot_s:.0f} slots"
-        return StageVerdict(WAITS, f"{stage} waits: no scaler has reported a decision {when}", verdict.figures)
+        return StageVerdict(WAITS, f"{stage} waits: no agent has reported a decision {when}", verdict.figures)
     return verdict
 
 

@@ -179,7 +179,7 @@ def describe_block(block: Block) -> str:
     says = clean(str(block.objection), 600)
     if block.set_by:
         return f"{says}; {'; '.join(map(describe_standing, block.set_by))}"
-    whose = "the scaler's own configuration" if block.objection.source == GUARD else "the scaler itself"
+    whose = "the agent's own configuration" if block.objection.source == GUARD else "the agent itself"
     return f"{says}; not a control, but {whose}"
 
 
@@ -207,9 +207,10 @@ def list_objective(pursued: Pursued | None, shown: set[int]) -> Iterator[Part]:
     shown.add(pursued.version)
     weights = ", ".join(f"{key} {value:.3g}" for key, value in (pursued.weights or {}).items())
     since = format_if(" since {}", format_moment, pursued.changed)
+    state = pursued.state or "of unknown state"
     yield (
         "objective",
-        f"{pursued.version}, now {STANDINGS.get(pursued.state, pursued.state)}{since}; {bound}; weights {weights}",
+        f"{pursued.version}, now {STANDINGS.get(state, state)}{since}; {bound}; weights {weights}",
     )
     yield "from", describe_origin(pursued)
     expected = describe_expectation(pursued)

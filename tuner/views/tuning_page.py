@@ -88,8 +88,11 @@ def list_tiles(tuning: Tuning) -> Iterator[Tile]:
     tuned, before = tuning.tuned, tuning.baseline
     if tuned is None or tuned.cost is None:
         return
-    error = f", ± {format_error(tuned.cost_error)}" if (tuned.cost_error or 0.0) > NO_ERROR * tuned.cost else ""
-    yield Tile(format_money(tuned.cost), f"per hour{error}")
+    error = tuned.cost_error or 0.0
+    yield Tile(
+        format_money(tuned.cost),
+        "per hour" + (f", ± {format_error(error)}" if error > NO_ERROR * tuned.cost else ""),
+    )
     if before is not None and before.cost:
         saved = before.cost - tuned.cost
         less = "less" if saved >= 0.0 else "more"

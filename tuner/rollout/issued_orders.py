@@ -42,7 +42,7 @@ def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
     document = load_application(session, app).document
     standing = find_full_objective(session, app)
     candidate = next(iter(list_objectives(session, app, CANDIDATES, limit=1)), None)
-    known = find_history(session, app, [one and one.version for one in (candidate, standing)])
+    known = find_history(session, app, [one.version for one in (candidate, standing) if one is not None])
     orders = Orders(
         application=app,
         revision=0,  # the store gives it

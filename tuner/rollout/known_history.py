@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.experience import MAX_BYTES, share_experience
@@ -137,7 +138,7 @@ def replay_history(prepared: HistoryReplay, history: KnownHistory) -> KnownHisto
         return replace(history, why=why)
     learned = learn_from_history(prepared.setting)
     limit = min(MAX_BYTES, MAX_TOTAL_BYTES // max(1, len(objective.bounds)))
-    document = {}
+    document: dict[str, Any] = {}
     for operator in objective.bounds:
         policy = begin_as_agent(objective, operator, learned[operator], prepared.seen)
         shared = share_experience(policy, objective.policy, trace.step_s, since, limit)

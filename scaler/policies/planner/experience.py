@@ -9,8 +9,10 @@ slot says it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scaler.model.jit import fastest, jit
 from scaler.model.kernel import Problem, lay_out
@@ -48,12 +50,10 @@ def share(state: State, thinning: int) -> Arrays:
     """
     any_size = len(state.chain.visits) > 1
     arrays = {name: value for name, value in flatten(state).items() if is_shared(name, any_size)}
-    seldom, counts = ("chain.visits", ("chain.rates", "chain.levels"))
-    if not any_size:
-        seldom, counts = ("workload.visits", ("workload.counts",))
-    few = arrays[seldom] < 2**thinning
+    seldom = ("chain.visits", "chain.rates", "chain.levels") if any_size else ("workload.visits", "workload.counts")
+    few = arrays[seldom[0]] < 2**thinning
     if thinning:
-        for name in (seldom, *counts):
+        for name in seldom:
             arrays[name][few] = 0
     return arrays
 
@@ -79,7 +79,7 @@ def restore(fresh: State, task: Task, arrays: Arrays) -> State:
     return state
 
 
-def check_array(name: str, value: np.ndarray, like: np.ndarray) -> None:  # type: ignore[type-arg]
+def check_array(name: str, value: NDArray[Any], like: NDArray[Any]) -> None:
     if value.dtype != like.dtype or value.shape != like.shape:
         raise ValueError(f"{name} is {value.dtype}{list(value.shape)}, and must be {like.dtype}{list(like.shape)}")
     if not np.isfinite(value).all() or (not name.startswith(MAY_BE_NEGATIVE) and (value < 0).any()):
@@ -89,8 +89,10 @@ def check_array(name: str, value: np.ndarray, like: np.ndarray) -> None:  # type
 def check_places(task: Task, state: State) -> None:
     """Whatever is a place in another array lies in it."""
     w, c, types = state.workload, state.chain, len(task.types)
-    limits = ((state.kind, types), (c.place[:1], len(c.visits)), (state.course.turn[:1], len(c.visits)))
-    limits += ((w.age_class, Y), (w.situation, Y * X), (state.clock[1:], V * len(w.age)))
+    levels, situations = len(c.visits), Y * X
+    limits: list[tuple[NDArray[Any], int]] = [(state.kind, types), (c.place[:1], levels)]
+    limits += [(state.course.turn[:1], levels), (w.age_class, Y), (w.situation, situations)]
+    limits += [(state.clock[1:], V * len(w.age))]
     if any((places >= limit).any() for places, limit in limits):
         raise ValueError("a place is beyond the end")
     if not ((state.shadow >= 1) & (state.shadow <= task.k_max)).all():

@@ -131,20 +131,29 @@ def seconds_each(p: Problem, plant: BatchPlant) -> float:
 def share_work(p: Problem, plant: BatchPlant, each: float, tuples: float, begins_s: float) -> float:
     """Seconds of work that begins so soon: replicas that come before its end take over tasks not yet begun."""
     change, left, works = plant.change, tuples, 0.0
-    count, speed = change.serving.sum(), math.inf
-    for i in range(change.serving.shape[0]):
-        if change.serving[i] > 0:
-            speed = min(speed, p.speedup[i])
     for j in range(change.booting[0]):
         done = max(0.0, change.boot_left[j] - begins_s - works) / each
         if done >= left:
             break
         left -= done
         works += done * each
-        count += 1
-        speed = min(speed, p.speedup[change.boot_type[j]])
-        each = tuple_seconds(p.mean, plant.work, plant.partitions, speed, count)
+        each = seconds_each_after(p, plant, j + 1)
     return works + left * each
+
+
+@jit
+def seconds_each_after(p: Problem, plant: BatchPlant, starts: int) -> float:
+    """Seconds that each tuple adds once so many more serve; with the last of these, those that it replaces stop."""
+    change, count, speed = plant.change, 0, math.inf
+    for i in range(change.serving.shape[0]):
+        here = change.serving[i] - (change.leaving[i] if starts == change.booting[0] else 0)
+        for j in range(starts):
+            if change.boot_type[j] == i:
+                here += 1
+        count += here
+        if here > 0:
+            speed = min(speed, p.speedup[i])
+    return tuple_seconds(p.mean, plant.work, plant.partitions, speed, count)
 
 
 @jit

@@ -6,38 +6,40 @@ programming over these, and over the tuples that wait where the plant keeps them
 
 In `memoryless` the floor is exact, unless prices change over time or supply ends: then each deployment is charged at
 the cheapest make-up of the slot, and what is found is a lower bound. It is one in the plants with memory, too: changes
-take no time, replicas serve at once, work is done at the full rate of the replicas (what waits is rounded down to
-levels). A slot is then late only where it must be:
+take no time, work is done at the full rate of the replicas (what waits is rounded down to levels), and replicas serve
+at once, but in batches where start-ups take a slot or more: there none serves before it has been paid for a slot
+(sized_sweep.py). A slot is then late only where it must be:
 
     backlog  the fluid's wait, or the queue's answer at a rate that the replicas keep up with, exceeds the bound
-    batches  the shortest cycle does (`batch_limit`), or the batch of all that waits over the whole slot; a slot in time
-             has to start a batch, whose overhead does no work (`must_start`)
+    batches  the shortest cycle does (`batch_limit`), or the batch of all that waits over the whole slot, with the time
+             for which so many have waited (`measure_batches`); a slot in time has to start a batch, whose overhead
+             does no work (`must_start`)
 
 What an exchange of types replaces serves on until its replacements do, and is paid: at no time is more served with than
 what is paid for. Where replicas start one after another, both serve side by side for a while, in up to twice the most
 replicas and as one reconfiguration: each is then taken for two, of half the price.
 
-Notation: S deployments, Q levels of the queue.
+Notation: S deployments.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, Problem, lay_out, replica_response
 from scaler.model.micro_batches import MicroBatches, phase_of, tuple_seconds
 from scaler.model.task import Task
 from sim.compiler import compile_kernel
 from sim.floor import Bound, rate_limit
+from sim.sized_sweep import Grid, Options, sweep_back, sweep_with_starts
 
 LEVELS = 48  # of the queue, at least
 FINEST_STEP = 0.01  # from level to level, of the work of a slot with the least that may be deployed
 STEP_GROWTH = 0.03  # of a level, to the next
+ROUNDING = 1e-9
 QUEUE_MARGIN = 1.25  # over the longest queue that may wait all through a slot, where levels end
 
 
@@ -50,26 +52,7 @@ class SizedWorld:
     slot_s: float
     prices: Floats  # [T, N], or [0, N]: they stay
     staggered: bool = False  # whether the replicas of an exchange may start one after another
-
-
-class Options(NamedTuple):
-    """The deployments that may be wanted; the last is the first slot's."""
-
-    count: Integers  # type: ignore[assignment]  # [S]; shadows tuple.count
-    rank: Integers  # [S] of the slowest type that it may have
-    limit: Floats  # [S] highest rate that it answers in time, work that is left aside
-    keeps_up: Floats  # [S] rate from which on that limit says nothing
-    work_rate: Floats  # [S] tuples per second that get through
-    wait: Floats  # [S] seconds that the fluid's mean wait may take
-    patience: Floats  # [S] tuples that may wait all through a slot
-    lost: Floats  # [S] tuples that a slot that is in time leaves for the overhead of a batch that it has to start
-
-
-class Grid(NamedTuple):
-    """The levels of the queue."""
-
-    tuples: Floats  # [Q] rising, the first 0
-    slot_s: float
+    start_s: float = 0.0  # no replica serves sooner after its order, and none that serves is ever lost; 0: not known
 
 
 def has_floor(task: Task) -> bool:
@@ -91,14 +74,36 @@ def sized_floor(
         p = p._replace(w_rcf=0.5 * p.w_rcf)
     options = list_options(task, p, rates, world)
     remembers = world.plant != "memoryless"
-    grid = Grid(list_levels(options, world.slot_s) if remembers else np.zeros(1), world.slot_s)
+    queue = list_levels(options, world.slot_s) if remembers else np.zeros(1)
+    grid = Grid(queue, world.slot_s, count_slots_reached(options, world.slot_s))
     levels = len(grid.tuples)
     varied = world.prices.shape[0] > 0
     prices = price_options(p, options, world.prices if varied else p.price[None, :], world.first)
-    value = np.zeros((len(options.count), levels))
-    compile_kernel(sweep_back)(p, options, grid, rates, prices, value, value.copy(), np.zeros(levels))
+    value, first = np.zeros((len(options.count), levels)), len(options.count) - 1
+    if has_slow_starts(task, p, world):
+        ranked = np.argsort(options.work_rate, kind="stable")
+        options, first = Options(*(column[ranked] for column in options)), int(np.argmax(ranked))
+        scratch, alike = (value.copy(), value.copy(), np.zeros(levels)), bool((world.first > 0).sum() == 1)
+        compile_kernel(sweep_with_starts)(p, options, grid, rates, prices[:, ranked].copy(), value, *scratch, alike)
+    else:
+        compile_kernel(sweep_back)(p, options, grid, rates, prices, value, value.copy(), np.zeros(levels))
     exact = not remembers and not varied and bool((p.most >= p.k_max).all())
-    return Bound(float(value[-1, 0]) / max(1, len(rates)), exact)
+    return Bound(float(value[first, 0]) / max(1, len(rates)), exact)
+
+
+def has_slow_starts(task: Task, p: Problem, world: SizedWorld) -> bool:
+    """Whether replicas of batches start in a slot or more, and an answer in time takes no longer than one."""
+    b = task.batches
+    if b is None or world.plant != "batches" or world.staggered or not world.start_s >= world.slot_s:
+        return False
+    in_time = b.part > 0.0 and (p.bound - b.delay_s) / b.part <= world.slot_s
+    return in_time and must_start(b, p.bound, p.quantile, world.slot_s)
+
+
+def count_slots_reached(options: Options, slot_s: float) -> int:
+    """Slots before a slot in which tuples may have come that it answers in time."""
+    waits = float(options.phase.min(initial=math.inf))
+    return math.ceil(1.0 / waits / slot_s) if waits > 0.0 else 0
 
 
 def list_levels(options: Options, slot_s: float) -> Floats:
@@ -129,24 +134,36 @@ def list_options(task: Task, p: Problem, rates: Floats, world: SizedWorld) -> Op
     return Options(np.array([n for n, _ in pairs]), np.array([r for _, r in pairs]), *columns)
 
 
-def measure(
-    task: Task, p: Problem, count: int, speed: float, highest: float, world: SizedWorld
-) -> tuple[float, float, float, float, float, float]:
-    """Limit, the rate up to which it holds, tuples per second, wait, patience and loss."""
+def measure(task: Task, p: Problem, count: int, speed: float, highest: float, world: SizedWorld) -> tuple[float, ...]:
+    """Limit, the rate up to which it holds, tuples per second, wait, patience, loss, and shares of a batch's time."""
     if world.plant == "memoryless":
-        return rate_limit(p, count, speed), math.inf, math.inf, math.inf, math.inf, 0.0
+        return rate_limit(p, count, speed), math.inf, math.inf, math.inf, math.inf, 0.0, 0.0, 0.0
     if task.batches is not None:
-        b = task.batches
-        each = tuple_seconds(p.mean, b.work, b.partitions, speed, count)
-        spare = (p.bound - b.delay_s) / b.part - b.overhead_s if b.part > 0.0 else math.inf
-        limit = batch_limit(b, p.bound, p.quantile, each, world.slot_s)
-        lost = b.overhead_s / each if must_start(b, p.bound, p.quantile, world.slot_s) else 0.0
-        return limit, math.inf, 1.0 / each, math.inf, max(0.0, spare / each), lost
+        return measure_batches(task.batches, p, count, speed, world.slot_s)
     work_rate = count * speed / p.mean
     if p.quantile > 0.0:  # who leaves a queue has waited for as long as it took all in it to come
-        return rate_limit(p, count, speed), work_rate, work_rate, math.inf, p.bound * highest, 0.0
+        return rate_limit(p, count, speed), work_rate, work_rate, math.inf, p.bound * highest, 0.0, 0.0, 0.0
     wait = p.bound - replica_response(p, 0.0, speed)
-    return rate_limit(p, count, speed), work_rate, work_rate, wait, max(0.0, wait) * work_rate, 0.0
+    return rate_limit(p, count, speed), work_rate, work_rate, wait, max(0.0, wait) * work_rate, 0.0, 0.0, 0.0
+
+
+def measure_batches(b: MicroBatches, p: Problem, count: int, speed: float, slot_s: float) -> tuple[float, ...]:
+    """The same of batches.
+
+    Where a slot that is in time has to start a batch, that takes all n tuples that wait. Having come at r a second at
+    most, they have waited n / 2r in the mean, and all but r y of them longer than y: the slot's response is at least
+    delay + part (overhead + n each) + phase n / r.
+    """
+    each = tuple_seconds(p.mean, b.work, b.partitions, speed, count)
+    b = replace(b, overhead_s=min(b.overhead_s, *b.overhead_curve_s)) if b.overhead_curve_s else b
+    limit = batch_limit(b, p.bound, p.quantile, each, slot_s)
+    spare = p.bound - b.delay_s - b.part * b.overhead_s
+    patience = max(0.0, spare / b.part / each) if b.part > 0.0 else math.inf
+    if not must_start(b, p.bound, p.quantile, slot_s):
+        return limit, math.inf, 1.0 / each, math.inf, patience, 0.0, 0.0, 0.0
+    lost, within = b.overhead_s / each, max(spare, ROUNDING)
+    phase = phase_of(p.quantile) / within * (1.0 - ROUNDING)
+    return limit, math.inf, 1.0 / each, math.inf, patience, lost, b.part * each / within, phase
 
 
 def must_start(b: MicroBatches, bound: float, quantile: float, slot_s: float) -> bool:
@@ -186,64 +203,3 @@ def price_options(p: Problem, options: Options, prices: Floats, first: Integers)
         columns.append((taken * cheap).sum(axis=1))
     columns.append(prices @ first)
     return np.ascontiguousarray(np.array(columns).T)
-
-
-@jit
-def is_late(o: Options, s: int, slot_s: float, rate: float, least_rate: float, waiting: float) -> bool:
-    """Whether a slot must be late that begins with so many tuples waiting."""
-    if least_rate > o.limit[s] and rate < o.keeps_up[s]:
-        return True
-    left = waiting + (rate - o.work_rate[s]) * slot_s
-    if min(waiting, left) > o.patience[s]:
-        return True
-    if o.wait[s] == math.inf:
-        return False
-    if left > 0.0:
-        return (waiting + left) / 2.0 / o.work_rate[s] > o.wait[s]
-    served = waiting + rate * slot_s
-    return waiting > 0.0 and waiting * waiting / 2.0 / (o.work_rate[s] - rate) / served > o.wait[s]
-
-
-@jit
-def sweep_back(
-    p: Problem,
-    options: Options,
-    grid: Grid,
-    rates: Floats,
-    prices: Floats,
-    value: Floats,
-    later: Floats,
-    best: Floats,
-) -> None:
-    """One backward pass; `value` [S, Q] becomes the cost from the first slot on, `best` [Q] that of what is best."""
-    states, levels, slots = value.shape[0], value.shape[1], rates.shape[0]
-    for back in range(slots):
-        t = slots - 1 - back
-        row = t if prices.shape[0] > 1 else 0
-        least_rate = min(rates[t], rates[max(0, t - 1)]) if levels > 1 else rates[t]
-        for q in range(levels):
-            best[q] = math.inf
-            for s in range(states):
-                later[s, q] = value[s, q]
-                best[q] = min(best[q], value[s, q])
-        for s in range(states):
-            place, kept = 0, 0
-            lost = options.lost[s] if rates[t] > 0.0 else 0.0
-            for q in range(levels):
-                waiting = grid.tuples[q]
-                if levels > 1:
-                    left = waiting + (rates[t] - options.work_rate[s]) * grid.slot_s
-                    place = level_below(grid, place, left)
-                    kept = level_below(grid, kept, left + lost)
-                moved = p.w_perf + min(later[s, place], p.w_rcf + best[place])
-                if not is_late(options, s, grid.slot_s, rates[t], least_rate, waiting):
-                    moved = min(moved, min(later[s, kept], p.w_rcf + best[kept]))
-                value[s, q] = moved + p.w_res * prices[row, s]
-
-
-@jit
-def level_below(grid: Grid, place: int, tuples: float) -> int:
-    """The highest level up to so many tuples, from this one on."""
-    while place + 1 < grid.tuples.shape[0] and grid.tuples[place + 1] <= tuples:
-        place += 1
-    return place

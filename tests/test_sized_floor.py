@@ -14,13 +14,15 @@ from scaler.model.micro_batches import MicroBatches
 from scaler.model.nodes import NodeType, Supply
 from scaler.model.task import Moments, Weights
 from sim.application import Application, Operator
-from sim.batch_course import fresh_batch_plant
+from sim.batch_course import END, FLYING, fresh_batch_plant, seconds_each
 from sim.infrastructure import Infrastructure
 from sim.plants import PLANTS
 from sim.replicas import Inertia, fresh_plant
 from sim.setting import Setting
 from sim.simulate import simulate
-from sim.sized_floor import SizedWorld, is_late, list_options, sized_floor
+from sim.sized_floor import SizedWorld, count_slots_reached, list_options, sized_floor
+from sim.sized_sweep import is_late
+from sim.spans import count_waiting
 from sim.trace import Trace
 from tests.examples import make_rates, make_task
 from tests.oracles.exhaustive import least_cost
@@ -60,9 +62,38 @@ def test_with_memory_it_is_below_the_best_course(plant: str, start_s: float, see
     inertia = replace(AT_ONCE, start_s=start_s)
     began = fresh_plant(p, k, inertia) if batches is None else fresh_batch_plant(p, k, inertia, batches, 0)
     best = least_cost(task, plant, began, first, rates)
-    floor = sized_floor(task, rates, world(plant, first))
+    floor = sized_floor(task, rates, replace(world(plant, first), start_s=start_s))
     assert not floor.exact
     assert (0.5 if start_s == 0.0 else 0.1) * best < floor.lower <= best + 1e-12
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    quantile=st.sampled_from([None, 0.5, 0.95]),
+    start_s=st.sampled_from([60.0, 75.0, 120.0]),
+    bound=st.sampled_from([14.0, 22.0, 30.0]),
+    first=st.sampled_from([(1, 0), (2, 0), (0, 1), (1, 1)]),
+    rates=st.lists(st.integers(0, 700), min_size=3, max_size=4),
+)
+def test_slow_starts_are_below_the_best_course(
+    quantile: float | None, start_s: float, bound: float, first: tuple[int, ...], rates: list[int]
+) -> None:
+    """Of every course of changes through the plant, replicas ordered before they are needed included."""
+    task = make_task(types=2, k_max=2, one_at_a_time=False, batches=BATCHES, bound=bound, quantile=quantile)
+    inertia, load = replace(AT_ONCE, start_s=start_s), np.array(rates, np.float64)
+    began = fresh_batch_plant(lay_out(task), np.array(first), inertia, BATCHES, 0)
+    best = least_cost(task, "batches", began, first, load)
+    assert sized_floor(task, load, replace(world("batches", first), start_s=start_s)).lower <= best + 1e-12
+
+
+def test_replicas_are_paid_before_they_serve() -> None:
+    """The clairvoyant orders for a jump a slot ahead, and pays that slot."""
+    task = make_task(types=1, k_max=6, one_at_a_time=False, batches=BATCHES, bound=20.0, quantile=0.95)
+    p, told = lay_out(task), world("batches", (1,), np.zeros((0, 1)))
+    share = np.repeat([0.5, 4.5, 0.5], [20, 40, 20])
+    rates = share * p.speedup[0] / p.mean
+    floors = [sized_floor(task, rates, replace(told, start_s=start_s)).lower for start_s in (0.0, 60.0)]
+    assert floors[1] - floors[0] == pytest.approx(4 * p.w_res * p.price[0] / len(rates), rel=0.3)
 
 
 @pytest.mark.parametrize("plant", ["backlog", "batches"])
@@ -172,6 +203,35 @@ def test_what_must_be_late_is_late_in_the_plant(
     plant = fresh_plant(p, k, AT_ONCE)
     plant.queue[0] = waited * highest
     options = list_options(task, p, np.array([highest, rate]), world("backlog", (count,), np.zeros((0, 1))))
-    late = is_late(options, len(options.count) - 1, AT_ONCE.slot_s, rate, rate, waited * highest)
+    waiting, place = waited * highest, len(options.count) - 1
+    left = waiting + (rate - options.work_rate[place]) * AT_ONCE.slot_s
+    late = is_late(options, place, AT_ONCE.slot_s, rate, rate, highest, waiting, left)
     response = PLANTS["backlog"].serve(p, plant, k, count, 0, rate)[1]
     assert response > bound * (1.0 - 1e-9) or not late
+
+
+@given(
+    bound=st.floats(12.0, 55.0), count=st.integers(1, 4), quantile=st.sampled_from([None, 0.5, 0.9, 0.99]),
+    loads=st.lists(st.floats(0.0, 1.6), min_size=2, max_size=8),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None)
+@example(bound=30.0, count=3, quantile=0.95, loads=[0.9, 1.04, 1.04, 1.0])
+def test_batches_that_must_be_late_are_late_in_the_plant(
+    bound: float, count: int, quantile: float | None, loads: list[float]
+) -> None:
+    """Whatever waits when a slot begins, the batch under way included."""
+    task = make_task(types=1, k_max=4, one_at_a_time=False, batches=BATCHES, bound=bound, quantile=quantile)
+    p, k = lay_out(task), np.array([count])
+    plant = fresh_batch_plant(p, k, AT_ONCE, BATCHES, 0)
+    each = seconds_each(p, plant)
+    rates = np.array(loads) / each
+    options = list_options(task, p, rates, world("batches", (count,), np.zeros((0, 1))))
+    place, reach = len(options.count) - 1, count_slots_reached(options, AT_ONCE.slot_s)
+    for t, rate in enumerate(rates.tolist()):
+        under_way = min(plant.clock[FLYING], max(0.0, plant.clock[END]) / each)
+        waiting = (count_waiting(plant.spans)[0] + under_way) * (1.0 - 1e-9)
+        left = waiting + (rate - options.work_rate[place]) * AT_ONCE.slot_s
+        newest, least = rates[max(0, t - reach) : t + 1].max(), rates[max(0, t - 1) : t + 1].min()
+        late = is_late(options, place, AT_ONCE.slot_s, rate, least, newest, waiting, left)
+        response = PLANTS["batches"].serve(p, plant, k, count, 0, rate)[1]
+        assert response > bound * (1.0 - 1e-9) or not late

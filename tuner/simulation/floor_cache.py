@@ -25,6 +25,7 @@ from sim import application_floor as application_floor_module
 from sim import floor, sharing
 from sim import setting as setting_module
 from sim import sized_floor as sized_floor_module
+from sim import sized_sweep as sized_sweep_module
 from sim.application_floor import application_floor, has_application_floor
 from sim.compiler import find_cache
 from sim.floor import Bound, Stretch, clairvoyant_floor, shifted_floors
@@ -33,7 +34,7 @@ from sim.setting import Setting, first_deployment, is_supply_ample, tasks
 from sim.sized_floor import SizedWorld, has_floor, sized_floor
 
 COMPUTED_BY = (
-    floor, sized_floor_module, application_floor_module, setting_module, sharing,
+    floor, sized_floor_module, sized_sweep_module, application_floor_module, setting_module, sharing,
     kernel, queue_quantiles, task, queueing, micro_batches, nodes,
 )  # fmt: skip
 
@@ -94,7 +95,8 @@ def ask_floor(setting: Setting) -> FloorQuery | None:
     plant = "backlog" if setting.plant == "batches" and task.batches is None else setting.plant
     prices = price_slots(setting.infrastructure, setting.trace)
     staggered = plant != "memoryless" and may_stagger(setting)
-    world = SizedWorld(first_deployment(setting, operators[0]), plant, setting.inertia.slot_s, prices, staggered)
+    slot_s, start_s = setting.inertia.slot_s, least_start_seconds(setting)
+    world = SizedWorld(first_deployment(setting, operators[0]), plant, slot_s, prices, staggered, start_s)
     return FloorQuery(task, rates, world=world)
 
 
@@ -103,6 +105,14 @@ def may_stagger(setting: Setting) -> bool:
     supplies = [node.supply for node in setting.infrastructure.types]
     starts = {seconds for supply in supplies for seconds in supply.start_s or (setting.inertia.start_s,)}
     return len(supplies) > 1 and len(starts) > 1
+
+
+def least_start_seconds(setting: Setting) -> float:
+    """Start-up time that no replica undercuts; 0 where replicas are taken away, which then start anew."""
+    supplies = [node.supply for node in setting.infrastructure.types]
+    if any(supply.lost_per_hour > 0.0 for supply in supplies):
+        return 0.0
+    return min(seconds for supply in supplies for seconds in supply.start_s or (setting.inertia.start_s,))
 
 
 def compute_floor(question: FloorQuery) -> Floor:
@@ -133,7 +143,7 @@ def name_query(question: FloorQuery) -> str:
     said = (question.task, question.changed, question.at, question.tail, question.rates.size)
     whole = question.whole
     joint = None if whole is None else (tasks(whole), whole.application, whole.path_bounds, whole.r_max, whole.first)
-    sized = None if world is None else (world.first.tolist(), world.plant, world.slot_s, world.staggered)
+    sized = None if world is None else (world.first.tolist(), world.plant, world.slot_s, world.staggered, world.start_s)
     digest = hashlib.sha256(repr((said, sized, joint)).encode())
     for array in (question.rates, *([] if world is None else [world.prices])):
         digest.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())

@@ -3,8 +3,8 @@
 On published terms the baseline searches as its paper does: evaluations of the first 50,000 slots with one seed, and the
 recommendation is the cheapest that was seen to be feasible. The others search as `tuner tune` does, with half as many
 evaluations as the baseline took, and recommend what they have verified. On equal terms the baseline evaluates and
-verifies as the others do, and these may replay as many slots as it did in all, looks and verifications included. The
-domain is the same on both.
+verifies as the others do, and these may replay as many slots as it did in all, looks and verifications included; on
+half terms, half as many. The domain is always the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from tuner.search.tuning_run import search
 from tuner.simulation.workers import run_all
 
 BASELINE = "skopt"
-TERMS = ("published", "equal")
+TERMS = ("published", "equal", "half")
+SLOTS_SHARE = {"equal": 1.0, "half": 0.5}  # of the baseline's slots, that the others may replay
 PAPER_SLOTS = 50_000
 MAX_EVALUATIONS = 600  # of the baseline, which ends by itself long before, and of the others on equal terms
 NO_BASELINE_EVALUATIONS = 60  # where there is none to go by
@@ -73,7 +74,7 @@ class Rules:
     policy: str = "ql-pds-plus"
     k_max: int = 10
     highest_rate: float | None = None
-    budget: int | None = None  # evaluations of the others; None: half the baseline's, or its slots on equal terms
+    budget: int | None = None  # evaluations of the others; None: half the baseline's, or a share of its slots by terms
     terms: str = "published"
 
 
@@ -178,7 +179,7 @@ def find_allowance(rules: Rules, baseline: EngineResult) -> Allowance:
     """What the others may take beside what the baseline took."""
     if rules.terms == "published":
         return Allowance(math.ceil(baseline.evaluations / 2))
-    return Allowance(MAX_EVALUATIONS, baseline.slots)
+    return Allowance(MAX_EVALUATIONS, SLOTS_SHARE[rules.terms] * baseline.slots)
 
 
 def run_engine(rules: Rules, cell: EngineCell, engine: str, allowance: Allowance) -> EngineResult:

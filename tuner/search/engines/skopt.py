@@ -191,9 +191,14 @@ def sample(domain: SearchSpace, rng: Draw, count: int) -> Floats:
     return np.asarray(points * rng.uniform(np.minimum(down, 1.0), np.maximum(up, 1.0))[:, None])
 
 
-@THREADS.wrap(limits=1, user_api="blas")  # with matrices this small, more of them wait for each other
 def improve(domain: SearchSpace, points: Floats, values: Floats, rng: Draw) -> tuple[Floats, float]:
     """The point of the greatest expected improvement on the values [m] at the points [m, n], and the value there."""
+    with THREADS.limit(limits=1, user_api="blas"):  # with matrices this small, more of them wait for each other
+        return maximise_gain(domain, points, values, rng)
+
+
+def maximise_gain(domain: SearchSpace, points: Floats, values: Floats, rng: Draw) -> tuple[Floats, float]:
+    """Compare a pool of points, then move the best of them about."""
     model = fit(points, values, rng)
     best = values.min()
     pool = sample(domain, rng, POOL)

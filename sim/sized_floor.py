@@ -82,7 +82,8 @@ def sized_floor(
     value, first = np.zeros((len(options.count), levels)), len(options.count) - 1
     if has_slow_starts(task, p, world):
         ranked = np.argsort(options.work_rate, kind="stable")
-        options, first = Options(*(column[ranked] for column in options)), int(np.argmax(ranked))
+        first, columns = int(np.argmax(ranked)), (column[ranked] for column in options[2:])
+        options = Options(options.count[ranked], options.rank[ranked], *columns)
         scratch, alike = (value.copy(), value.copy(), np.zeros(levels)), bool((world.first > 0).sum() == 1)
         compile_kernel(sweep_with_starts)(p, options, grid, rates, prices[:, ranked].copy(), value, *scratch, alike)
     else:

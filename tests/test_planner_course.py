@@ -8,7 +8,14 @@ import pytest
 from scaler.model.kernel import lay_out, view_deployment
 from scaler.policies.planner.capacity import expect_capacity, observe_capacity, shows_service
 from scaler.policies.planner.deployment_plan import make_course, note_lateness
-from scaler.policies.planner.load_chain import begin_level, lateness_of, make_chain, observe_level, share_late
+from scaler.policies.planner.load_chain import (
+    begin_level,
+    make_chain,
+    observe_level,
+    share_overloaded,
+    share_slightly_late,
+    slightly_late,
+)
 from tests.examples import make_task
 
 RAMP_PER_SLOT = 1.06
@@ -50,18 +57,34 @@ def test_slower_service_is_known_within_slots() -> None:
 def test_added_replicas_that_serve_at_once_leave_no_overload(response: float, overloaded: int) -> None:
     p = lay_out(make_task(types=1, k_max=4))
     course, k = make_course(p, 1, 1), np.array([2])
-    course.lateness[2] = 10.0  # the capacity before one replica was added
-    before = course.lateness[0]
+    course.overloads[4] = 10.0  # the capacity before one replica was added
+    before = course.overloads[2]
     note_lateness(course, view_deployment(p, k, 15.0, 0.75, response), 15.0, 20.0, 0.0)
-    assert (course.lateness[0] > before) == overloaded
+    assert (course.overloads[2] > before) == overloaded
+
+
+@pytest.mark.parametrize(("rate", "class_of"), [(11.0, 0), (13.0, 2)])
+def test_slots_are_late_for_the_last_overload(rate: float, class_of: int) -> None:
+    """Noise that batches bear is told from jumps, which make several slots late."""
+    p, k = lay_out(make_task(types=1, k_max=4)), np.array([1])
+    course = make_course(p, 1, 1)
+    before = course.overloads.copy()
+    note_lateness(course, view_deployment(p, k, rate, 1.1, 0.04), rate, 10.0, 0.2)
+    for _ in range(2):
+        note_lateness(course, view_deployment(p, k, 5.0, 1.0, 0.06), 5.0, 10.0, 0.2)
+    late = course.overloads[1:4:2] - before[1:4:2]
+    assert late[class_of // 2] == pytest.approx(2.0, abs=0.03)
+    assert late[1 - class_of // 2] == 0.0
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("capacity", [80.0, 95.0, 105.0, 130.0])
-def test_share_of_late_slots_is_the_mean_over_rates(capacity: float, tolerance: float) -> None:
+def test_shares_of_late_slots_are_means_over_rates(capacity: float, tolerance: float) -> None:
     rates = np.linspace(90.0, 120.0, 20_001)
-    mean = float(np.mean([lateness_of(rate, capacity, tolerance) for rate in rates]))
-    assert share_late(90.0, 120.0, capacity, tolerance) == pytest.approx(mean, abs=1e-3)
+    slight = float(np.mean([slightly_late(rate, capacity, tolerance) for rate in rates]))
+    assert share_slightly_late(90.0, 120.0, capacity, tolerance) == pytest.approx(slight, abs=1e-3)
+    beyond = float(np.mean(rates > (1.0 + tolerance) * capacity))
+    assert share_overloaded(90.0, 120.0, capacity, tolerance) == pytest.approx(beyond, abs=1e-3)
 
 
 SLOT = {"rate": 100.0, "utilisation": 0.5, "replicas": 2, "batch_ratio": 0.6, "backlog": 0.0}

@@ -8,6 +8,7 @@ from scaler.model.jit import jit
 from scaler.model.kernel import KernelView, Problem
 
 LONGEST_CATCH_UP = 100.0  # slots for which what waits is taken to last where nothing works it off
+CATCH_UP_MARGIN = 1.3  # over the time that takes, in case more comes than now
 
 
 @jit
@@ -29,10 +30,14 @@ def count_waiting(seen: KernelView, arrivals: float, usual_s: float) -> float:
 
 @jit
 def catch_up_slots(p: Problem, waiting: float, arrivals: float, serves: float, will: float) -> float:
-    """Slots until what waits is worked off: at so many a second in the next slot, at so many from then on."""
+    """Slots until what waits is worked off: at so many a second in the next slot, at so many from then on.
+
+    A slot in which that is not done is late as a whole, so that from then on they are whole slots.
+    """
     left = waiting + (arrivals - serves) * p.slot_s
     if left <= 0.0:
         return waiting / ((serves - arrivals) * p.slot_s) if waiting > 0.0 else 0.0
     if not will > arrivals:
         return LONGEST_CATCH_UP
-    return min(LONGEST_CATCH_UP, 1.0 + left / ((will - arrivals) * p.slot_s))
+    lasts = left / ((will - arrivals) * p.slot_s)
+    return min(LONGEST_CATCH_UP, 1.0 + math.ceil(CATCH_UP_MARGIN * lasts))

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem, action_of, delta_of
 from scaler.policies.planner.catch_up import catch_up_slots, count_waiting, is_behind
-from scaler.policies.planner.deployment_plan import overload_tolerance, price_in, price_late, price_out
+from scaler.policies.planner.deployment_plan import overload_tolerance, price_in, price_late, price_out, price_slight
 from scaler.policies.planner.ladder import effective_replicas
-from scaler.policies.planner.load_chain import chance_of, share_late
+from scaler.policies.planner.load_chain import chance_of, share_overloaded, share_slightly_late
 from scaler.policies.planner.state import State
 
 SAFE_FACTOR = 1.1  # by which an exchange must lead to more, while it is behind
@@ -80,13 +80,15 @@ def begin_choice(p: Problem, s: State, seen: KernelView) -> Present:
 def late_at(p: Problem, s: State, capacity: float) -> float:
     """Expected cost of late answers in the next slot at a capacity."""
     c, tolerance = s.chain, overload_tolerance(p, s.usual[0])
+    slight, price = price_slight(p, s.course), price_late(p, s.course)
     chance, total = 0.0, 0.0
     for y in range(c.visits.shape[0]):
-        here = chance_of(c, c.rates, 0, c.place[0], y)
+        here, low, high = chance_of(c, c.rates, 0, c.place[0], y), c.reach[y, 0], c.reach[y, 1]
         total += here
         if here > 0.0:
-            chance += here * share_late(c.reach[y, 0], c.reach[y, 1], capacity, tolerance)
-    return price_late(p, s.course) * chance / total
+            chance += here * slight * share_slightly_late(low, high, capacity, tolerance)
+            chance += here * price * share_overloaded(low, high, capacity, tolerance)
+    return chance / total
 
 
 @jit

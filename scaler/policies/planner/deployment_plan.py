@@ -12,7 +12,8 @@ serve one slot later, those that are removed are gone at once. D is at most a ch
 hence no discount is needed. A few levels are swept a slot, that of the present first; and more for some slots once a
 capacity was learned to be another, because costs that were found for the old one would hold up what is needed now.
 
-How many slots are late for each that is overloaded, the plant's memory included, is learned.
+How many slots are late for each that is overloaded, the plant's memory included, is learned: apart for rates that
+exceed the capacity by no more than the bound tolerates in one slot, and for those beyond.
 """
 
 from __future__ import annotations
@@ -27,16 +28,24 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.queueing import CATCH_UP_SLOTS
 from scaler.policies.planner.ladder import Ladder, effective_replicas
-from scaler.policies.planner.load_chain import PRIOR_VISITS, LoadChain, lateness_of, share_late
+from scaler.policies.planner.load_chain import (
+    PRIOR_VISITS,
+    LoadChain,
+    share_overloaded,
+    share_slightly_late,
+    slightly_late,
+)
 
 SWEEPS_PER_SLOT = 2  # of other levels, beside the present one and the one before
 REPLANNING_SWEEPS_PER_SLOT, REPLANNING_SLOTS = 16, 4  # where a capacity has moved
 CAPACITY_TOLERANCE = 0.03  # by which a capacity may move before that
 FEW_VISITS, LEVELS_AHEAD, SWEEPS_OF_NEW_LEVELS = 4.0, 3, 2  # at levels that the load seldom came to
 MAX_SKIPPED_LEVELS = 16  # never visited, passed over in a slot at most
-PRIOR_OVERLOADED, PRIOR_LATE = 4.0, 6.0  # slots, before any were seen
+PRIOR_SLIGHT = 4.0, 4.0  # slots slightly overloaded, and late for these, before any were seen
+PRIOR_OVERLOADED = 4.0, 6.0  # likewise, of those overloaded by more
 MAX_LATE_PER_OVERLOADED = 3.0
 MAX_TOLERANCE = 1.0  # of an excess, however wide the bound
+SLACK_SHARE = 0.6  # of the slack that what waits may take: it makes batches longer besides
 LATENESS_MEMORY = 0.999
 
 
@@ -45,7 +54,9 @@ class DeploymentPlan(NamedTuple):
     late: Floats  # [O] by rung, of the level last looked ahead from: the present one, after each slot
     ahead: Floats  # [O]
     full: Floats  # [O] scratch
-    lateness: Floats  # [3] slots overloaded and late, fading; capacity of the deployment before
+    # [6] slots slightly overloaded, and late for these; by more, and late; all fading. Capacity of the deployment
+    # before; whether the last overload was by more
+    overloads: Floats
     turn: Integers  # [2] the next level to sweep; slots of replanning left
     planned_for: Floats  # [N] capacities of a replica that the costs were found for
 
@@ -57,16 +68,22 @@ def make_course(p: Problem, bins: int, deployments: int) -> DeploymentPlan:
         late=np.zeros(deployments),
         ahead=np.zeros(deployments),
         full=np.zeros(deployments),
-        lateness=np.array([PRIOR_OVERLOADED, PRIOR_LATE, 0.0]),
+        overloads=np.array([*PRIOR_SLIGHT, *PRIOR_OVERLOADED, 0.0, 1.0]),
         turn=np.zeros(2, np.int64),
         planned_for=np.zeros(len(p.price)),
     )
 
 
 @jit
+def price_slight(p: Problem, course: DeploymentPlan) -> float:
+    """Cost of a slot that is slightly overloaded, with the late ones that follow it."""
+    return p.w_perf * min(MAX_LATE_PER_OVERLOADED, course.overloads[1] / course.overloads[0])
+
+
+@jit
 def price_late(p: Problem, course: DeploymentPlan) -> float:
-    """Cost of a slot that is overloaded, with the late ones that follow it."""
-    return p.w_perf * min(MAX_LATE_PER_OVERLOADED, course.lateness[1] / course.lateness[0])
+    """Cost of a slot that is overloaded by more, with the late ones that follow it."""
+    return p.w_perf * min(MAX_LATE_PER_OVERLOADED, course.overloads[3] / course.overloads[2])
 
 
 @jit
@@ -95,13 +112,14 @@ def overload_tolerance(p: Problem, usual_s: float) -> float:
 
     Where batches take what has waited, a slot's excess is late by as many seconds as it takes to work off.
     """
-    return min(MAX_TOLERANCE, max(0.0, p.bound - usual_s) / p.slot_s) if p.batched else 0.0
+    return min(MAX_TOLERANCE, SLACK_SHARE * max(0.0, p.bound - usual_s) / p.slot_s) if p.batched else 0.0
 
 
 @jit
 def look_ahead(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder, x: int, usual_s: float) -> None:
     """Fill in late and ahead of every rung from a level."""
     bins, size, tolerance = c.visits.shape[0], ladder.size[0], overload_tolerance(p, usual_s)
+    slight, price = price_slight(p, course), price_late(p, course)
     for m in range(size):
         course.late[m] = 0.0
         course.ahead[m] = 0.0
@@ -113,25 +131,27 @@ def look_ahead(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder,
         chance = own * c.rates[x, y] + pool * c.shifts[0, bins + y - x]
         if chance > 0.0:
             total += chance
-            add_late(course, c, ladder, y, chance, tolerance)
+            add_late(course, c, ladder, y, chance, tolerance, slight, price)
         chance = own * c.levels[x, y] + pool * c.shifts[1, bins + y - x]
         if chance > 0.0:
             moves += chance
             for m in range(size):
                 course.ahead[m] += chance * course.extra[y, ladder.rungs[m]]
-    price = price_late(p, course) / total
     full = 0.0  # of what all capacities from here on exceed
     for step in range(size):
         m = size - 1 - step
         full += course.full[m]
         course.full[m] = 0.0
-        course.late[m] = price * (course.late[m] + full)
+        course.late[m] = (course.late[m] + price * full) / total
         course.ahead[m] = course.ahead[m] / moves + p.w_res * ladder.price[ladder.rungs[m]]
 
 
 @jit
-def add_late(course: DeploymentPlan, c: LoadChain, ladder: Ladder, y: int, chance: float, tolerance: float) -> None:
-    """Add the chance of a bin to the rungs that its rates exceed: in full where all are late, else in part."""
+def add_late(
+    course: DeploymentPlan, c: LoadChain, ladder: Ladder, y: int, chance: float, tolerance: float, slight: float,
+    price: float,
+) -> None:  # fmt: skip
+    """Add the chance of a bin to the steps that its rates exceed: where all do by more than is tolerated, to `full`."""
     low, high = c.reach[y, 0], c.reach[y, 1]
     for step in range(ladder.size[0]):
         m = ladder.size[0] - 1 - step
@@ -140,7 +160,8 @@ def add_late(course: DeploymentPlan, c: LoadChain, ladder: Ladder, y: int, chanc
             course.full[m] += chance
             return
         if capacity < high:
-            course.late[m] += chance * share_late(low, high, capacity, tolerance)
+            share = slight * share_slightly_late(low, high, capacity, tolerance)
+            course.late[m] += chance * (share + price * share_overloaded(low, high, capacity, tolerance))
 
 
 @jit
@@ -212,17 +233,24 @@ def note_capacities(course: DeploymentPlan, ladder: Ladder) -> None:
 
 @jit
 def note_lateness(course: DeploymentPlan, seen: KernelView, arrivals: float, capacity: float, tolerance: float) -> None:
-    """Count overloaded and late slots; what was added in this slot serves already where it is not late."""
-    serves = min(capacity, course.lateness[2]) if course.lateness[2] > 0.0 else capacity
-    course.lateness[2] = capacity
+    """Count overloaded and late slots, the late ones for the last overload.
+
+    What was added in this slot serves already where it is not late.
+    """
+    counts = course.overloads
+    serves = min(capacity, counts[4]) if counts[4] > 0.0 else capacity
+    counts[4] = capacity
     overloaded = arrivals > capacity or (arrivals > serves and seen.violated)
     if not overloaded and not seen.violated:
         return
-    for place in range(2):
-        course.lateness[place] *= LATENESS_MEMORY
     if overloaded:
-        course.lateness[0] += lateness_of(arrivals, serves, tolerance)
-    course.lateness[1] += seen.violated
+        counts[5] = 1.0 if arrivals >= (1.0 + tolerance) * serves else 0.0
+    first = 2 if counts[5] > 0.0 else 0
+    for place in range(first, first + 2):
+        counts[place] *= LATENESS_MEMORY
+    if overloaded:
+        counts[first] += 1.0 if first > 0 else slightly_late(arrivals, serves, tolerance)
+    counts[first + 1] += seen.violated
 
 
 @jit

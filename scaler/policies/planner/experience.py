@@ -71,7 +71,7 @@ def restore(fresh: State, task: Task, arrays: Arrays) -> State:
     p = lay_out(task)
     if any_size:
         state.chain.place[1] = 0
-        state.course.lateness[2] = 0.0
+        state.course.overloads[4] = 0.0
         refresh_ladder(p, state.ladder, state.capacity, -1, float(highest_level(state.chain)))
     else:
         list_outcomes(state.workload)
@@ -97,7 +97,7 @@ def check_places(task: Task, state: State) -> None:
         raise ValueError("a place is beyond the end")
     if not ((state.shadow >= 1) & (state.shadow <= task.k_max)).all():
         raise ValueError("a shadow holds more replicas than there are")
-    if not (c.shifted > 0.0).all() or not (state.course.lateness[0] > 0.0) or not (c.lowest > 0.0).all():
+    if not (c.shifted > 0.0).all() or not (state.course.overloads[:4:2] > 0.0).all() or not (c.lowest > 0.0).all():
         raise ValueError("nothing was counted")
     if not (state.capacity.service > 0.0).all() or (np.diff(c.reach, axis=1) < 0.0).any():
         raise ValueError("a service time is not positive")

@@ -160,31 +160,31 @@ def chance_of(c: LoadChain, counts: Floats, kind: int, level: int, place: int) -
 
 
 @jit
-def lateness_of(rate: float, capacity: float, tolerance: float) -> float:
-    """Share of a late slot that a rate costs: the whole where it exceeds the capacity by more than is tolerated."""
-    if rate <= capacity:
-        return 0.0
-    excess = rate - capacity
-    return 1.0 if excess >= tolerance * capacity else excess / (tolerance * capacity)
+def slightly_late(rate: float, capacity: float, tolerance: float) -> float:
+    """Weight of a rate that exceeds the capacity by less than is tolerated: the square of its share of that."""
+    excess, ramp = rate - capacity, tolerance * capacity
+    return (excess / ramp) ** 2 if 0.0 < excess < ramp else 0.0
 
 
 @jit
-def share_late(low: float, high: float, capacity: float, tolerance: float) -> float:
+def share_slightly_late(low: float, high: float, capacity: float, tolerance: float) -> float:
     """Mean of that over rates that are spread evenly."""
     if not high > low:
-        return lateness_of(low, capacity, tolerance)
-    return (sum_late(high, capacity, tolerance) - sum_late(low, capacity, tolerance)) / (high - low)
+        return slightly_late(low, capacity, tolerance)
+    ramp = tolerance * capacity
+    if not ramp > 0.0:
+        return 0.0
+    to, begin = min(max(high - capacity, 0.0), ramp), min(max(low - capacity, 0.0), ramp)
+    return (to * to * to - begin * begin * begin) / (3.0 * ramp * ramp * (high - low))
 
 
 @jit
-def sum_late(rate: float, capacity: float, tolerance: float) -> float:
-    """Integral of the same up to a rate."""
-    if rate <= capacity:
-        return 0.0
-    ramp = tolerance * capacity
-    if rate - capacity < ramp:
-        return (rate - capacity) * (rate - capacity) / (2.0 * ramp)
-    return rate - capacity - ramp / 2.0
+def share_overloaded(low: float, high: float, capacity: float, tolerance: float) -> float:
+    """Share of rates spread evenly that exceed the capacity by more than is tolerated."""
+    limit = (1.0 + tolerance) * capacity
+    if not high > low:
+        return 1.0 if low > capacity and low >= limit else 0.0
+    return min(1.0, max(0.0, (high - limit) / (high - low)))
 
 
 def forecast_rates(c: LoadChain, shares: Sequence[float]) -> list[float]:

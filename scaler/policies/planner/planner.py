@@ -260,7 +260,7 @@ def inherit(task: Task, state: State, earlier: Task, before: State) -> State:
 
 def inherit_course(p: Problem, state: State, before: State) -> State:
     """Plan anew on the load as it is known, by a few sweeps of every level that it has been at; slots add more."""
-    state.course.lateness[:2] = before.course.lateness[:2]
+    state.course.overloads[:4] = before.course.overloads[:4]
     state.usual[:] = before.usual
     refresh_ladder(p, state.ladder, state.capacity, -1, float(highest_level(state.chain)))
     levels = np.flatnonzero(state.chain.visits).tolist()

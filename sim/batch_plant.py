@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from scaler.model.jit import jit
+from scaler.model.jit import jit, jit_apart
 from scaler.model.kernel import Integers, Problem
 from scaler.model.micro_batches import SHORTEST, phase_of, steady_response
 from scaler.model.queueing import catch_up_rate
@@ -57,7 +57,7 @@ from sim.spans import (
 RARE = 4.5  # standard deviations of noise, beyond which no batch is expected to overrun
 
 
-@jit
+@jit_apart
 def serve_batches(p: Problem, plant: BatchPlant, k: Integers, count: int, slowest: int, rate: float) -> Answer:
     """Utilisation, response time and output of a slot."""
     clock, slot, spans, parts = plant.clock, plant.change.slot_s, plant.spans, plant.change.parts
@@ -236,7 +236,7 @@ def batch_queue(plant: BatchPlant) -> Queue:
     return catch_up_rate(excess, plant.change.slot_s), excess, plant.clock[RATIO]
 
 
-@jit
+@jit_apart
 def change_batches(p: Problem, plant: BatchPlant, k: Integers, action: int) -> None:
     """Start and stop replicas; the next batch pays for it, and the present one ends sooner by what they take over."""
     clock, change = plant.clock, plant.change

@@ -125,7 +125,7 @@ main({arguments})
         (["rich"], ["samples", "shop"], "tuner"),
         (["fastapi", "starlette"], ["serve"], "service"),
         (["pyspark", "py4j"], ["live", "demo", "--minutes", "0.5"], "spark"),
-        (["scipy"], ["tune", "shop"], "search"),
+        (["jinja2"], ["tune", "shop"], "service"),
         (["pyarrow"], ["try", "rates.csv"], "tuner"),
         (["pyspark"], ["ingest", "rates.csv", "--app", "shop", "--store", "nowhere.db"], "spark"),
     ],

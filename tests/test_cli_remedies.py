@@ -69,7 +69,7 @@ class TestNames:
             (("app", "rename", "clcks", "a/b"), "'a/b' is no name for an application"),
             (("app", "remove", "nosuch", "--yes"), "there is no application 'nosuch'; there are clicks"),
             (("app", "remove", "clcks"), "confirm it with --yes"),
-            (("remove-run", "clicks", 9), "there is no tuning run 9"),
+            (("remove-run", "clicks", 9), "application 'clicks' has no tuning run 9; `tuner runs clicks` lists"),
             (("propose", "clicks", 9), "application 'clicks' has no objective 9"),
         ],
     )
@@ -100,12 +100,12 @@ class TestRuns:
         assert run(*tune, "--r-max", "59ms").exit_code in (0, 1)
         made = json.loads(succeed("runs", "clicks", "--json"))[0]
         assert "59" in succeed("runs", "clicks")
-        if any(one["trial_id"] for one in json.loads(succeed("objectives", "clicks", "--json"))):
-            assert "whose evidence it is; it stays" in refuse("remove-run", "clicks", made["id"], "--why", "a test")
+        if any(one["trial"] for one in json.loads(succeed("objectives", "clicks", "--json"))):
+            assert "whose evidence it is; it stays" in refuse("remove-run", "clicks", made["run"], "--why", "a test")
         assert run(*tune, "--eta-v", "0.1%").exit_code == 1  # nothing feasible
         other = json.loads(succeed("runs", "clicks", "--json"))[0]
-        assert succeed("remove-run", "clicks", other["id"], "--why", "a test").startswith("clicks: run 2 is removed")
-        assert [one["id"] for one in json.loads(succeed("runs", "clicks", "--json"))] == [made["id"]]
+        assert succeed("remove-run", "clicks", other["run"], "--why", "a test").startswith("clicks: run 2 is removed")
+        assert [one["run"] for one in json.loads(succeed("runs", "clicks", "--json"))] == [made["run"]]
 
 
 class TestObjectives:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
@@ -11,13 +13,15 @@ from fnmatch import fnmatch
 from importlib.resources import files
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
 from scaler.model.errors import BadInput
-from tests.commands import succeed
+from tests.commands import refuse, succeed
 from tuner.cli.demo_command import demo
 from tuner.demo.place import MARK, demo_folder
+from tuner.service.access.token import SECRET
 
 ROOT = Path(__file__).parents[1]
 RECORDED = "recorded/clicks.zstd"
@@ -78,6 +82,51 @@ def test_ctrl_c_in_the_middle_ends_it_and_leaves_nothing(tmp_path: Path) -> None
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert not (tmp_path / "tuner-demo").exists()
+
+
+@pytest.mark.slow
+def test_the_served_page_is_furnished_and_ctrl_c_ends_it(tmp_path: Path) -> None:
+    """As a person starts it, with the caches of the user who runs the tests."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "tuner", "demo", "--serve", "--port", "0"], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        secret = next(line.strip() for line in process.stdout if SECRET.fullmatch(line.strip()))
+        url = next(json.loads(line)["url"] for line in process.stderr if '"listening"' in line)
+        assert url.startswith("http://127.0.0.1:")
+        with httpx.Client(base_url=url, headers={"Sec-Fetch-Site": "same-origin"}, timeout=60) as client:
+            assert client.get("/").headers["location"].startswith("/login")
+            assert client.post("/login", data={"token": secret}).status_code == 303
+            assert "clicks" in client.get("/").text
+            for page, said in {
+                "/applications/clicks": "parse",
+                "/applications/clicks?tab=decisions": "SCALED",
+                "/objectives/1?app=clicks": "full use",
+                "/runs/1?app=clicks": "Tuning run 1",
+                "/trials/1?app=clicks": "Trial 1 of run 1",
+                "/guide/your-stream": "tuner try",
+            }.items():
+                answer = client.get(page)
+                assert (answer.status_code, said in answer.text) == (200, True), page
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert (tmp_path / "tuner-demo" / "tuner.db").is_file()
+
+
+def test_a_port_in_use_is_refused_before_the_chain(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refuse("demo", "--serve", "--port", port, "--folder", tmp_path / "run")
+    assert said == f"port {port} of 127.0.0.1 is in use; choose another with --port, or 0 for any"
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_recording_travels_with_the_package() -> None:

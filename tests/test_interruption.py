@@ -243,3 +243,27 @@ def test_work_that_cannot_be_stopped_ends_with_its_process(name: str, code: int)
     command = [sys.executable, "-c", ENDLESS.format(name=name)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60.0, check=False)
     assert done.returncode == code, done.stderr
+
+
+COMPILING = """
+import atexit, os, signal, time
+from tuner.cli import interruption
+interruption.CHILD_S = 0.2
+signal.signal(signal.SIGINT, signal.default_int_handler)
+atexit.register(print, "LLVM is shut down")
+def work():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(600.0)
+try:
+    interruption.run_interruptibly(work)
+except KeyboardInterrupt:
+    print("Interrupted.")
+    raise SystemExit(130)
+"""
+
+
+def test_nothing_is_shut_down_under_work_that_goes_on() -> None:
+    """Ctrl-C in the middle of compiling ended `tune` by LLVM's abort, with exit code -6."""
+    command = [sys.executable, "-c", COMPILING]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60.0, check=False)
+    assert (done.returncode, done.stdout) == (130, "Interrupted.\n"), done.stderr

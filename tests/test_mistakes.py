@@ -47,7 +47,9 @@ WRONG_FLAGS = (
     Mistake("app nosuch", "No such command 'nosuch'"),
     Mistake("token make anna --scope all", "'all' is not one of"),
     Mistake("completion tcsh", "'tcsh' is not one of"),
-    Mistake("trial one", "'one' is not a valid integer range"),
+    Mistake("trial shop one", "'one' is not a valid integer range"),
+    Mistake("trial 17", "Missing argument 'NUMBER'"),
+    Mistake("demo --serve --port 70000", "70000 is not in the range"),
     Mistake("trials shop --json --csv", "give one of them"),
     Mistake("simulate --seed 1 --seeds 3", "give one of them"),
     Mistake("simulate --trace rates.csv --generator step", "give one of them"),
@@ -124,10 +126,13 @@ WRONG_ORDER = (
     Mistake("tune shop --resume", "'shop' has no interrupted tuning run"),
     Mistake("tune shop --resume --budget 3", "leave out --budget"),
     Mistake("push shop --why x", "no objective of 'shop' is proposed; find one with: tuner tune shop"),
-    Mistake("push shop 7 --why x", "has no objective 7"),
+    Mistake("push shop 7 --why x", "has no objective 7; `tuner objectives shop` lists those that there are"),
     Mistake("roll-back shop --why x", "there is nothing to roll back"),
     Mistake("orders shop", "have no orders yet"),
-    Mistake("trial 17", "there is no trial 17"),
+    Mistake("trial shop 17", "application 'shop' has no trial 17; `tuner trials shop` lists"),
+    Mistake("trial shap 1", "there is no application 'shap'"),
+    Mistake("report shop --run 9", "application 'shop' has no tuning run 9; `tuner runs shop` lists"),
+    Mistake("trials shop --run 9", "application 'shop' has no run 9; it was not tuned yet"),
     Mistake("surrogate fit shop", "there is no sample of application 'shop'"),
     Mistake("surrogate show shop", "has no surrogate"),
     Mistake("trace export shop new.csv", "there are no samples of 'shop'"),
@@ -216,7 +221,7 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(here: Path, mistake: Mista
 
 
 @pytest.mark.parametrize(
-    "words", ["tune shop --bugdet 3", "simulate data.json", "trial 17", "app list --store junk.db"]
+    "words", ["tune shop --bugdet 3", "simulate data.json", "trial shop 17", "app list --store junk.db"]
 )
 def test_a_mistake_is_the_same_of_a_process(here: Path, words: str) -> None:
     mistake = next(one for one in MISTAKES if one.words == words)
@@ -225,3 +230,26 @@ def test_a_mistake_is_the_same_of_a_process(here: Path, words: str) -> None:
         env={"PYTHONPATH": str(ROOT), "HOME": str(here), "PATH": "", "TUNER_STORE": "tuner.db"},
     )  # fmt: skip
     check(mistake, done.returncode, done.stdout, done.stderr)
+
+
+HEAVY = ("torch", "numba", "scipy", "pyspark", "pandas", "optuna", "fastapi")  # a quarter of a second each, or more
+PROBE = """
+import sys
+from tuner.cli import main
+try:
+    main(sys.argv[2:])
+except SystemExit:
+    print("loaded:", *sorted(set(sys.argv[1].split(",")) & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "tune shop --bugdet 3", "trial shop 17", "report shop", "try nowhere", "push shop"]
+)
+def test_a_refusal_comes_before_anything_heavy_is_loaded(here: Path, words: str) -> None:
+    """`tune --bugdet` took a second, half of it for scipy."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, ",".join(HEAVY), *split(words)], cwd=here, capture_output=True, text=True,
+        check=False, env={"PYTHONPATH": str(ROOT), "HOME": str(here), "PATH": "", "TUNER_STORE": "tuner.db"},
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "loaded:", done.stderr

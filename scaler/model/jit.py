@@ -17,6 +17,7 @@ Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 MASK = 0xFFFFFFFF
 
 KERNELS: list[Callable[..., Any]] = []
+APART: set[Callable[..., Any]] = set()  # of them, those that are called rather than inlined
 _compile: list[Compile] = []  # the simulator's, once it runs in this process
 
 
@@ -24,6 +25,12 @@ def jit(kernel: Function) -> Function:
     """List a kernel for the simulator's compiler."""
     KERNELS.append(kernel)
     return kernel
+
+
+def jit_apart(kernel: Function) -> Function:
+    """List a kernel that is compiled once, by itself, and called: a large one, of several loops."""
+    APART.add(kernel)
+    return jit(kernel)
 
 
 def use_compiler(compile_kernel: Compile | None) -> None:

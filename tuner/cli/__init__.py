@@ -55,7 +55,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
     ),
     "tune": Entry("tuner.cli.tune_command:tune", "Search the latency bounds of APP's operators and its weights."),
     "trials": Entry("tuner.cli.list_commands:trials", "List the trials of APP's tuning runs."),
-    "trial": Entry("tuner.cli.report_commands:trial", "Show one trial in full."),
+    "trial": Entry("tuner.cli.report_commands:trial", "Show one trial of APP in full."),
     "report": Entry("tuner.cli.report_commands:report", "Report a tuning run of APP: settings, recommendation, gain."),
     "runs": Entry("tuner.cli.objective_commands:runs", "List the tuning runs of APP."),
     "remove-run": Entry("tuner.cli.objective_commands:remove_run", "Remove a tuning run of APP with its trials."),

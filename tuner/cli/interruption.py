@@ -8,11 +8,14 @@ after the thread has.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import resource_tracker
 from typing import TypeVar
 
@@ -75,11 +78,18 @@ def end_work(done: threading.Lock, signals: DeferredSignals, patience_s: float) 
 
 
 def exit_despite(done: threading.Lock, leaving: KeyboardInterrupt | SystemExit) -> None:
-    """Exit soon without waiting for threads, unless the work is done by then; workers end with their parent."""
+    """Exit soon without waiting for threads, unless the work is done by then; workers end with their parent.
+
+    The interpreter's end would take from the work what it stands on: LLVM aborts the process while it compiles.
+    """
     code = leaving.code if isinstance(leaving, SystemExit) else 128 + signal.SIGINT
 
-    def leave() -> None:
-        if not done.acquire(timeout=LEAVE_S):
+    def leave(wait_s: float = 0.0) -> None:
+        if not done.acquire(timeout=wait_s):
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
             os._exit(code if isinstance(code, int) else 1)
 
-    threading.Thread(target=leave, daemon=True).start()
+    atexit.register(leave)  # before those that were registered so far
+    threading.Thread(target=leave, args=(LEAVE_S,), daemon=True).start()

@@ -24,6 +24,7 @@ from tuner.scenario.description import read_description, scenario_of
 from tuner.scenario.scenario import Scenario, make_qos
 from tuner.search.search_plan import TuneOptions, apply_surrogate, load_plan
 from tuner.search.tuning_run import start_tuning
+from tuner.simulation.ahead import Loop, compile_loop
 from tuner.store.applications import add_application, list_surrogates, load_application, save_surrogate
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
@@ -44,6 +45,8 @@ MASTER = "local[2]"
 DAY = 1440  # slots
 BUDGET, BATCH = 20, 2
 HELD_OUT = 0.5  # share of the days to tune on: a whole one, like the other
+POLICY, PLANT = "planner", "batches"  # default policy; what the surrogate of the recording replays
+TYPES, K_MAX, ETA_R = 2, 12, 0.1  # of chain.toml
 WHO = "tuner demo"
 WHY = "the demo: the search recommends it"
 
@@ -92,6 +95,19 @@ def list_policies(store: Store) -> Scenario:
         for setting, left, _ in fitted
     ]
     return replace(scenario, settings=tuple(settings))
+
+
+def list_loops(record: bool) -> list[Loop]:
+    """The loops of the default policy that the chain needs, for its own comparison and for tuning."""
+    loop = Loop(POLICY, PLANT, TYPES, K_MAX, record)
+    return [loop, replace(loop, record=False, eta_r=ETA_R)]
+
+
+def compile_others(scenario: Scenario, record: bool) -> None:
+    """Compile the loops of the other policies, while the default one's are compiled beside this process."""
+    for policy in scenario.policies:
+        if policy != POLICY:
+            compile_loop(Loop(policy, PLANT, TYPES, K_MAX, record))
 
 
 def begin_tuning(store: Store) -> TuningRun:

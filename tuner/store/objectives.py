@@ -194,7 +194,8 @@ def list_applications_with(session: Session, states: Sequence[str]) -> set[str]:
 
 def load_objective(session: Session, application: str, version: int) -> ObjectiveRecord:
     found = list_chosen(session, OBJECTIVES.c.application == application, OBJECTIVES.c.version == version)
-    return require(next(iter(found), None), f"application {application!r} has no objective {version}")
+    seen = f"`tuner objectives {application}` lists those that there are, `tuner tune {application}` finds one"
+    return require(next(iter(found), None), f"application {application!r} has no objective {version}; {seen}")
 
 
 def find_full_objective(session: Session, application: str) -> ObjectiveRecord | None:

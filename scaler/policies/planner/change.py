@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from scaler.model.jit import jit
+from scaler.model.jit import jit, jit_apart
 from scaler.model.kernel import Integers, KernelView, Problem, action_of, delta_of
 from scaler.policies.planner.catch_up import catch_up_slots, count_waiting, is_behind
 from scaler.policies.planner.deployment_plan import overload_tolerance, price_in, price_late, price_out, price_slight
@@ -197,7 +197,7 @@ def action_to(p: Problem, k: Integers, count: int, kind: int, wanted: int) -> in
     return -1 - wanted * int(p.radix[kind])
 
 
-@jit
+@jit_apart
 def choose_change(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     """The action that costs least."""
     if s.chain.place[1] == 0:
@@ -232,7 +232,7 @@ def catch_up(p: Problem, s: State, k: Integers, seen: KernelView, present: Prese
     return best
 
 
-@jit
+@jit_apart
 def worth_of(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
     """What an action costs beyond staying."""
     if action == 0 or s.chain.place[1] == 0:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.jit import jit
+from scaler.model.jit import jit, jit_apart
 from scaler.model.kernel import Integers, KernelView, Problem, delta_of, lay_out
 from scaler.model.policy import HotFunctions, Kernel, Start, flatten, unflatten
 from scaler.model.task import Task
@@ -161,7 +161,7 @@ def learn_service(p: Problem, s: State, before: KernelView, seen: KernelView) ->
     return first
 
 
-@jit
+@jit_apart
 def learn_course(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     """Learn from a slot where changes are of any size."""
     learn_service(p, s, before, seen)

@@ -64,7 +64,7 @@ class PublishedWorkload:
 
 
 WORKLOADS = {"taxi": PublishedWorkload(400_001, 180.0, 650.0), "tweets": PublishedWorkload(None, 1620.0, 9000.0)}
-Known = dict[Hashable, Any]  # results by job, so that no part of `--all` computes what another has
+Known = dict[Hashable, Any]  # results by job, for parts of `--all` that share them
 R_MAX = 0.050
 KINDS: dict[str, Callable[[str], Any]] = dict.fromkeys(("table", "k_max", "n_res"), int)
 KINDS |= dict.fromkeys(("cost", "resources"), float)

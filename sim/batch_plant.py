@@ -2,7 +2,8 @@
 
 Arrivals are a fluid at the slot's rate. A slot's response time is the mean, or the quantile that the task's bound is
 about, over the tuples of the batches that started in it; where none did, what those that wait will take at the least.
-Tuples come out when their batch ends; replicas that come during a batch take part in what is left of it. A slot that
+Tuples come out when their batch ends; replicas that come during a batch take part in what is left of it, and what their
+coming holds lengthens that batch: it ends with their first tasks. A slot that
 keeps to its trigger is served in one step for all its equal batches: noise then only moves the last of them, but for
 quantiles, which each batch's own noise moves.
 
@@ -39,9 +40,9 @@ from sim.batch_course import (
     service_seconds,
     share_work,
 )
-from sim.holding import BINS, Hold, await_hold, note_slot, take_hold
+from sim.holding import BINS, Hold, await_hold, note_slot, take_hold, take_hold_within
 from sim.plant import Answer, Queue
-from sim.replicas import disturb, lose_replicas, price_leaving, run_starts
+from sim.replicas import disturb, lose_replicas, price_leaving, run_starts, take_away
 from sim.spans import (
     SPANS,
     add_part,
@@ -63,6 +64,7 @@ def serve_batches(p: Problem, plant: BatchPlant, k: Integers, count: int, slowes
     clock, slot, spans, parts = plant.clock, plant.change.slot_s, plant.spans, plant.change.parts
     parts.many[0] = 0
     add_span(spans, slot, rate)
+    lose_from_batch(p, plant)
     busy = min(slot, max(0.0, clock[END])) * clock[WORKING]
     out = 0.0
     taken = 0.0
@@ -71,7 +73,6 @@ def serve_batches(p: Problem, plant: BatchPlant, k: Integers, count: int, slowes
     seconds = 0.0  # that they last
     now = 0.0
     each = 0.0  # not known yet
-    lose_replicas(p, plant.change)
     start = next_start(plant, now)
     while start < slot:
         out += clock[FLYING]
@@ -135,6 +136,9 @@ def begin_batch(p: Problem, plant: BatchPlant, start: float, tuples: float, each
     if plant.change.booting[0] > 0:
         works = share_work(p, plant, each, tuples, overhead_seconds(plant) + owed_s)
     lasts = max(SHORTEST * overhead_seconds(plant), overhead_seconds(plant) + works + next_noise(plant)) + owed_s
+    more_s = take_hold_within(plant.change.hold, lasts)
+    owed_s += more_s
+    lasts += more_s
     plant.clock[END] = start + lasts
     plant.clock[FLYING] = tuples
     return lasts, owed_s
@@ -238,12 +242,47 @@ def batch_queue(plant: BatchPlant) -> Queue:
 
 @jit_apart
 def change_batches(p: Problem, plant: BatchPlant, k: Integers, action: int) -> None:
-    """Start and stop replicas; the next batch pays for it, and the present one ends sooner by what they take over."""
+    """Start and stop replicas; the batch in which they come pays for it, and ends sooner by what they take over."""
     clock, change = plant.clock, plant.change
     alone, each = change.booting[0] == 0, seconds_each(p, plant)
     disturb(p, change, k, action)
     if alone and change.booting[0] > 0 and clock[END] > 0.0:
         clock[END] = share_work(p, plant, each, clock[END] / each, 0.0)
+    clock[END] += take_hold_within(change.hold, clock[END])
+
+
+@jit
+def lose_from_batch(p: Problem, plant: BatchPlant) -> None:
+    """Take replicas away at a slot's start, by chance."""
+    if plant.change.spot:
+        before, each = plant.change.serving.sum(), seconds_each(p, plant)
+        lose_replicas(p, plant.change)
+        redo_lost(p, plant, before, each)
+
+
+@jit
+def take_from_batch(p: Problem, plant: BatchPlant, node_type: int, many: int) -> None:
+    """Take replicas away at a slot's start."""
+    before, each = plant.change.serving.sum(), seconds_each(p, plant)
+    take_away(p, plant.change, node_type, many)
+    redo_lost(p, plant, before, each)
+
+
+@jit
+def redo_lost(p: Problem, plant: BatchPlant, before: int, each: float) -> None:
+    """Lengthen the present batch by what the replicas that were taken away did of it, and had still to do.
+
+    A task's output is lost with the executor that has it. `each` is what a tuple added on the replicas before.
+    """
+    clock, change = plant.clock, plant.change
+    lost = before - change.serving.sum()
+    if lost == 0 or clock[END] <= 0.0 or clock[FLYING] <= 0.0:
+        return
+    done = max(0.0, clock[FLYING] - clock[END] / each)
+    tuples = clock[END] / each + done * lost / before
+    begins = change.boot_left[0] if change.serving.sum() == 0 and change.booting[0] > 0 else 0.0
+    clock[END] = begins + share_work(p, plant, seconds_each(p, plant), tuples, begins)
+    clock[END] += take_hold_within(change.hold, clock[END])
 
 
 @jit

@@ -159,3 +159,14 @@ def take_hold(hold: Hold) -> float:
     hold.pause[0] = 0.0
     await_hold(hold, 0.0, 0.0)
     return owed_s
+
+
+@jit
+def take_hold_within(hold: Hold, seconds: float) -> float:
+    """Seconds that a batch owes which has so long to go, where the migration begins before its end."""
+    c = hold.course
+    if not 0.0 < c[WAIT] < seconds:
+        return 0.0
+    c[WAIT] = 0.0
+    await_hold(hold, 0.0, 0.0)
+    return take_hold(hold)

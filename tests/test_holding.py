@@ -14,7 +14,7 @@ from scaler.model.micro_batches import MicroBatches
 from scaler.model.nodes import Supply
 from scaler.model.task import Moments
 from sim.application import Application, Operator
-from sim.batch_course import fresh_batch_plant
+from sim.batch_course import END, fresh_batch_plant
 from sim.batch_plant import batch_queue, change_batches, serve_batches
 from sim.compiler import compile_kernel
 from sim.hold_law import HoldLaw
@@ -178,6 +178,20 @@ def test_batches_owe_the_hold(kind: str, start_s: float) -> None:
                 k[0] = 3
         lasting.append(total)
     assert lasting[0] - lasting[1] == pytest.approx(sum(lasts for lasts, _ in list_steps(move, change)), abs=1e-6)
+
+
+@pytest.mark.parametrize(("start_s", "more_s"), [(10.0, 5.0), (40.0, 0.0)])
+def test_batch_in_which_replicas_come_owes_their_hold(start_s: float, more_s: float) -> None:
+    """It has 16 s to go on two replicas; what comes after its end is held in the next one."""
+    law = lay_out_hold(Migration(), measured=HoldTimes(HoldTime(5.0, 0.0, 3), None, None))
+    k, batches = np.array([2]), MicroBatches(90.0, 1.0)
+    plant = fresh_batch_plant(P, k, Inertia(60.0, 0.0, start_s), batches, 7, law)
+    for _ in range(2):
+        serve_batches(P, plant, k, 2, 0, 1.0 / MEAN)
+    assert plant.clock[END] == pytest.approx(16.0)
+    change_batches(P, plant, k, action_of(P, k, 0, 1))
+    left = min(16.0, start_s + (16.0 - start_s) * 2.0 / 3.0)
+    assert plant.clock[END] == pytest.approx(left + more_s)
 
 
 def test_spark_hold_in_micro_batches_is_its_formula() -> None:

@@ -23,8 +23,8 @@ from scaler.model.micro_batches import (
     tuple_seconds,
 )
 from sim.application import read_application
-from sim.batch_course import FLYING, fresh_batch_plant
-from sim.batch_plant import batch_queue, change_batches, serve_batches
+from sim.batch_course import END, FLYING, fresh_batch_plant
+from sim.batch_plant import batch_queue, change_batches, serve_batches, take_from_batch
 from sim.compiler import compile_kernel
 from sim.replicas import Inertia
 from sim.simulate import simulate
@@ -250,6 +250,30 @@ def test_replicas_that_come_during_a_batch_take_part_in_it() -> None:
     change_batches(p, plant, k, action_of(p, k, 0, 2))
     serve_batches(p, plant, np.array([3]), 3, 0, rate)
     assert batch_queue(plant)[2] * 60.0 == pytest.approx(1.0 + 10.0 + 20.0 / 3.0)
+
+
+@pytest.mark.parametrize(("start_s", "lasts"), [(200.0, 32.0 + 29.0), (11.0, 11.0 + 50.0 / 2.0)])
+def test_lost_replica_has_its_part_of_the_batch_redone(start_s: float, lasts: float) -> None:
+    """Two replicas have done 29 s of 45; what the lost one did is done again, by the other and its replacement."""
+    p = lay_out(make_task(types=1, k_max=2))
+    k, plant = (
+        np.array([2]),
+        fresh_batch_plant(p, np.array([2]), Inertia(60.0, 0.0, start_s), MicroBatches(90.0, 1.0), 0),
+    )
+    for _ in range(2):
+        serve_batches(p, plant, k, 2, 0, 1.0 / p.mean)
+    assert plant.clock[END] == pytest.approx(16.0)
+    take_from_batch(p, plant, 0, 1)
+    assert plant.clock[END] == pytest.approx(lasts)
+
+
+def test_batch_waits_where_all_its_replicas_were_lost() -> None:
+    p = lay_out(make_task(types=1, k_max=1))
+    k, plant = np.array([1]), fresh_batch_plant(p, np.array([1]), Inertia(60.0, 0.0, 7.0), MicroBatches(90.0, 1.0), 0)
+    for _ in range(2):
+        serve_batches(p, plant, k, 1, 0, 0.5 / p.mean)
+    take_from_batch(p, plant, 0, 1)
+    assert plant.clock[END] == pytest.approx(7.0 + 45.0)
 
 
 @pytest.mark.parametrize("batches", [MicroBatches(10.0, 0.5), MicroBatches(10.0, 8.0, overhead_curve_s=(3.0, 2.0))])

@@ -1,12 +1,12 @@
 """How near the simulator comes to a live application on a real standalone cluster, under five loads.
 
-python -m tests.bench.bench_fidelity [--runs 3] [--loads steady ramp ...] [--seconds 180] [--calibration 480]
+python -m tests.bench.bench_fidelity [--runs 3] [--loads steady ramp ...] [--seconds 165] [--calibration 400]
                                      [--folder FOLDER]
 python -m tests.bench.bench_fidelity --again FOLDER      (the comparison anew, without the cluster)
 
 One operator whose records are served by sleeping, so that two cores suffice, scaled by the planner. A calibration run
 comes first: the surrogate is fitted from its first third, which alone is played, and the objective of all agents made
-of that. Then each load is run, and replayed with the same arrivals, policy and objective beside it. About an hour.
+of that. Then each load is run, and replayed with the same arrivals, policy and objective beside it. About 55 minutes.
 
 Runs differ by chance. How much of the tolerances that takes is told by runs of the simulator held against itself: a
 perfect simulator would hold no more often than that.
@@ -70,7 +70,7 @@ TITLES = {
     "recovery": "recovery (s)",
 }
 MEASURES = tuple(TITLES)
-SECONDS = 180.0  # of a run; all fifteen and the calibration take an hour
+SECONDS = 165.0  # of a run; all fifteen and the calibration take 55 minutes
 LOST_S = 5.0  # within which the replicas of a killed worker are gone
 
 
@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="of each load")
     parser.add_argument("--loads", nargs="+", choices=list(list_loads(SECONDS)), default=list(list_loads(SECONDS)))
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of a run")
-    parser.add_argument("--calibration", type=float, default=480.0, help="seconds of its first third")
+    parser.add_argument("--calibration", type=float, default=400.0, help="seconds of its first third")
     parser.add_argument("--calibrated", type=Path, metavar="FOLDER", help="the calibration run that this folder has")
     parser.add_argument("--folder", type=Path, help="leave everything in this new folder")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="compare anew what an earlier bench left")

@@ -18,10 +18,11 @@ import numpy as np
 
 from scaler.model.kernel import Floats, lay_out
 from scaler.model.orders import parse_objective, to_task
-from sim.batch_plant import change_batches, serve_batches
+from sim.batch_course import END, FLYING, BatchPlant
+from sim.batch_plant import change_batches, serve_batches, take_from_batch
 from sim.operator_replay import begin_replay
 from sim.replay import Record
-from sim.replicas import Plant, take_away
+from sim.replicas import Plant
 from sim.setting import Setting, tasks
 from sim.trace import Trace
 from tests.bench.fidelity_loads import BOUND, SLOT_S, SMALL, Load
@@ -139,15 +140,20 @@ def replay_load(
 
 
 def average(replays: Sequence[Replayed]) -> Figures:
-    """The mean over the replays, quantiles over the records of all."""
+    """The mean of replicas over the replays, quantiles over the records of all, the rest of the replay in the middle.
+
+    A run's late slots are a whole number; the mean of replays lies between two, and is as good as neither.
+    """
     took, many = np.concatenate([one.took for one in replays]), np.concatenate([one.many for one in replays])
     order = np.argsort(took)
     share = np.cumsum(many[order]) / many.sum()
     p50, p95 = (float(took[order][np.searchsorted(share, q)]) for q in (MEDIAN, UPPER))
     each = [one.figures for one in replays]
     course = np.mean([one.course for one in each], axis=0)
-    means = (float(np.mean([getattr(one, name) for one in each])) for name in ("replicas", "over", "recovery"))
-    replicas, over, recovery = means
+    replicas = float(np.mean([one.replicas for one in each]))
+    over, recovery = (
+        float(np.quantile([getattr(one, name) for one in each], 0.5, method="lower")) for name in ("over", "recovery")
+    )
     return Figures(replicas, over, p50, p95, recovery, tuple((k, r) for k, r in course.tolist()))
 
 
@@ -172,23 +178,52 @@ def replay(
     twin, problem = begin_replay(asked, replace(setting, quantile=MEDIAN), operator, seed).plant, lay_out(asked)
     slots = setting.trace.rates.size
     means, action, replicas = np.empty(slots), np.zeros(slots, np.int64), np.empty(slots)
-    took, many = [], []
+    served: list[Served] = []
     for slot, rate in enumerate(setting.trace.rates):
         if slot == kill:
-            for p, plant in ((run.truth, run.plant.change), (problem, twin.change)):
-                take_away(p, plant, 0, min(lost, int(plant.serving[0])))
+            ended = float(twin.clock[END])
+            for p, plant in ((run.truth, run.plant), (problem, twin)):
+                take_from_batch(p, plant, 0, min(lost, int(plant.change.serving[0])))
+            means[slot - 1] += served[-1].put_off(twin, ended)
         replicas[slot] = mean_serving(run.plant.change)
         before, here = run.k.copy(), slice(slot, slot + 1)
         record = Record(means[here], np.empty(1), action[here])
         run.advance(setting.trace.rates[here], 1, np.zeros((1, 4)), record)
         serve_batches(problem, twin, before, int(before.sum()), 0, float(rate))
-        parts = twin.change.parts
-        kept = slice(0, int(parts.many[0]))
-        took.append((parts.lows[kept] + np.outer(POINTS, parts.highs[kept] - parts.lows[kept])).ravel())
-        many.append(np.tile(parts.tuples[kept] / POINTS.size, POINTS.size))
+        served.append(Served.of(twin))
         if action[slot]:
+            ended = float(twin.clock[END])
             change_batches(problem, twin, before, int(action[slot]))
-    return sum_up(replicas, means, math.nan, math.nan, disturbed), np.concatenate(took), np.concatenate(many)
+            means[slot] += served[-1].put_off(twin, ended)
+    took = np.concatenate([(one.lows + np.outer(POINTS, one.highs - one.lows)).ravel() for one in served])
+    many = np.concatenate([np.tile(one.tuples / POINTS.size, POINTS.size) for one in served])
+    return sum_up(replicas, means, math.nan, math.nan, disturbed), took, many
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Response times of the records of the batches that started in a slot, and how many they are, oldest first."""
+
+    lows: Floats
+    highs: Floats
+    tuples: Floats
+
+    @staticmethod
+    def of(plant: BatchPlant) -> Served:
+        parts = plant.change.parts
+        kept = slice(0, int(parts.many[0]))
+        return Served(parts.lows[kept].copy(), parts.highs[kept].copy(), parts.tuples[kept].copy())
+
+    def put_off(self, plant: BatchPlant, ended: float) -> float:
+        """Have the batch in flight end when it does since a change, and return what that adds to the slot's mean."""
+        if ended <= 0.0 or self.tuples.size == 0:
+            return 0.0
+        since = np.cumsum(self.tuples[::-1])[::-1]
+        flying = since <= plant.clock[FLYING] * (1.0 + 1e-9)
+        later = plant.part * (float(plant.clock[END]) - ended)
+        self.lows[flying] += later
+        self.highs[flying] += later
+        return later * float(self.tuples[flying].sum() / self.tuples.sum())
 
 
 def mean_serving(plant: Plant) -> float:

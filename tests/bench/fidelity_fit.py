@@ -22,7 +22,7 @@ from sim.infrastructure import Infrastructure
 from sim.replicas import Inertia
 from sim.setting import Setting
 from sim.trace import Trace
-from tests.bench.fidelity_loads import BOUND, K_MAX, PEAK, SLOT_S, SMALL, WEIGHTS, WINDOW_S
+from tests.bench.fidelity_loads import BOUND, HIGH, K_MAX, SLOT_S, SMALL, WEIGHTS, WINDOW_S
 from tests.live.proof_bed import read_lines
 from tests.live.proof_stream import APP, OPERATOR
 from tuner.pipeline.ingest import IngestTarget, ingest
@@ -82,7 +82,7 @@ def make_setting(surrogate: Surrogate, starts: Sequence[float]) -> tuple[Setting
     node = replace(SMALL, supply=Supply(start_s=tuple(delay + start for start in starts)))
     setting = Setting(
         application, Infrastructure("fidelity", (node,), SMALL.price), Trace([1.0], SLOT_S), POLICY,
-        r_max=subtract_constants(application, constants, BOUND), weights=WEIGHTS, highest_rate=PEAK,
+        r_max=subtract_constants(application, constants, BOUND), weights=WEIGHTS, highest_rate=HIGH,
         plant="batches" if in_batches else "backlog", inertia=Inertia(slot_s=SLOT_S),
     )  # fmt: skip
     return setting, constants

@@ -12,19 +12,24 @@ from tuner.demo.cluster import Worker
 
 SMALL = NodeType("small", 1.0, 1.0)
 K_MAX = 4
-COST = 0.1  # seconds of a record, slept
-BOUND = 5.0  # seconds of the mean response time: slots are clearly within it or over it, and chance decides few
+COST = 0.05  # seconds of a record, slept
+BOUND = 6.5  # seconds of the mean response time: a slot is clearly within it or over it
 WEIGHTS = Weights(0.6, 0.02, 0.38)
-SLOT_S, TRIGGER_S = 10.0, 2.0
+SLOT_S, TRIGGER_S = (
+    15.0,
+    2.0,
+)  # a slot sees replicas come and a backlog worked off
 TASKS = 12  # of a batch: any number of replicas up to K_MAX shares them evenly
-CALM, HIGH, PEAK = 5.0, 14.0, 18.0  # records per second: a replica serves about seven
-PULSE, UP, DOWN = 12.0, 4, 3  # records per second of a spike, its slots, and those until the next
+CALM, HIGH = 10.5, 36.0  # records per second: one replica serves the first, three the second, with one less it grows
+UP, DOWN = 2, 2  # slots of a spike, and those until the next
 WINDOW_S = 4.0  # of samples
-KEPT, KILLED = (
-    Worker(host, SMALL.name, SMALL.speedup, K_MAX, f"{650 * K_MAX}m") for host in ("127.0.0.2", "127.0.0.3")
+KEPT, KILLED = (  # of two replicas one at most is lost
+    Worker(host, SMALL.name, SMALL.speedup, many, f"{650 * many}m")
+    for host, many in (("127.0.0.2", K_MAX), ("127.0.0.3", 1))
 )
 LOG = {
     "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",  # a compressed log lacks what it has not filled a block with
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 Levels = tuple[tuple[float, float], ...]
@@ -48,27 +53,28 @@ def list_loads(seconds: float) -> dict[str, Load]:
         return round(share * seconds / SLOT_S) * SLOT_S
 
     steps = round((at(0.8) - at(0.2)) / SLOT_S)
-    ramp = tuple((SLOT_S, CALM + (PEAK - CALM) * (i + 1) / steps) for i in range(steps))
-    spike = ((UP * SLOT_S, PULSE), (DOWN * SLOT_S, CALM))
+    ramp = tuple((SLOT_S, CALM + (HIGH - CALM) * (i + 1) / steps) for i in range(steps))
+    spike = ((UP * SLOT_S, HIGH), (DOWN * SLOT_S, CALM))
     spikes = max(1, int((seconds - at(0.2)) // ((UP + DOWN) * SLOT_S)))
     rest = seconds - at(0.2) - spikes * (UP + DOWN) * SLOT_S
     return {
         "steady": Load(((seconds, 2.0 * CALM),), 2),
-        "ramp": Load(((at(0.2), CALM), *ramp, (seconds - at(0.8), PEAK)), 1, at(0.2)),
+        "ramp": Load(((at(0.2), CALM), *ramp, (seconds - at(0.8), HIGH)), 1, at(0.2)),
         "step x3": Load(((at(0.25), CALM), (at(0.75) - at(0.25), HIGH), (seconds - at(0.75), CALM)), 1, at(0.25)),
         "spikes": Load((*((at(0.2), CALM), *spikes * spike), *(((rest, CALM),) if rest else ())), 1, at(0.2)),
-        "killed": Load(((seconds, HIGH),), 3, at(0.35), at(0.35)),
+        "killed": Load(((seconds, 2.0 * CALM),), 2, at(0.35), at(0.35)),  # a replica on each worker
     }
 
 
 def plan_calibration(seconds: float) -> tuple[Load, Script]:
-    """What is fitted: loads from low to high and back; a replica more three times, and one less again.
+    """What is fitted: every number of replicas, at loads that it serves, and changes of all sizes, four each way.
 
     Between two changes lies more than windows take to settle.
     """
-    rates, changes = (1.0, 1.6, 2.1, 2.5, 1.2), 6
-    levels = tuple((seconds / len(rates), rate * CALM) for rate in rates)
-    return Load(levels, 2), [((i + 0.4) * seconds / changes, {SMALL.name: 3 - i % 2}) for i in range(changes)]
+    rates, replicas = (1.6, 2.1, 2.5, 1.0, 1.0, 2.1, 1.0, 1.0), (3, 2, 4, 1, 4, 2, 1, 3)
+    length = seconds / len(rates)
+    script = [((i + 0.4) * length, {SMALL.name: k}) for i, k in enumerate(replicas)]
+    return Load(tuple((length, rate * CALM) for rate in rates), 2), script
 
 
 def make_setup(load: Load, master: str, page: str, log: str, ours: bool) -> Setup:

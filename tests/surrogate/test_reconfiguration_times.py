@@ -109,6 +109,14 @@ def test_free_changes_are_not_charged() -> None:
         assert abs(one.seconds.value) < 1.0
 
 
+def test_batch_that_outlasts_windows_is_charged_whole() -> None:
+    """Windows are a minute long: in one or two after each addition no batch ends."""
+    found = measure(changing_stream(draw_changes(2, (1,)), lambda n: 150.0 if n > 0 else 0.0, busy, windows=140))
+    assert found["out"].events >= LEAST_EVENTS
+    assert found["out"].seconds is not None
+    assert found["out"].seconds.value == pytest.approx(150.0, rel=0.05)
+
+
 def test_two_events_tell_nothing() -> None:
     changes = [(0.0, 3), (1500.0, 4), (3000.0, 3), (4500.0, 4)]
     found = measure(changing_stream(changes, hold, busy, windows=100))

@@ -72,6 +72,18 @@ def test_rhythm_survives_tuples_that_count_to_other_windows() -> None:
     assert fit_rhythm(*columns)["work"] < 0.9
 
 
+def test_misplaced_tuples_are_no_noise_of_batches() -> None:
+    """Of two loads; where one follows the other, durations differ by more than noise."""
+    rng = np.random.default_rng(1)
+    work = np.repeat([0.4, 1.0, 0.4, 1.0], 15)
+    duration = 0.8 + work + 0.1 * rng.standard_normal(work.size)
+    misplaced = rng.choice([0.5, 1.0, 2.0], work.size)
+    columns = (np.full(work.size, 2.0), duration, work * misplaced, np.ones(work.size))
+    adjoining = np.diff(work) == 0.0
+    assert fit_rhythm(*columns)["noise"] > 0.15
+    assert fit_rhythm(*columns, adjoining=adjoining)["noise"] == pytest.approx(0.1, rel=0.2)
+
+
 def test_another_quantile_is_judged_with_those_always_told() -> None:
     operator = fit(batch_stream(windows=60), "shop", quantile=0.9).operators[0]
     assert [one.quantile for one in operator.quantiles] == [0.5, 0.9, 0.95, 0.99]
@@ -238,6 +250,7 @@ def test_the_error_is_about_as_large_on_a_stream_not_seen(options: dict[str, Any
         nothing,
         nothing,
         nothing,
+        np.arange(fresh.start.size),
     )
     predicted = predict_model(operator.response.model, load, operator.response.parameters)
     groups = np.array_split(np.argsort(load.utilisation), 6)

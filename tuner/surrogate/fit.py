@@ -159,7 +159,13 @@ def make_load(windows: Windows, service: ServiceMoments, speedups: Sequence[Spee
         np.where(duration > 0.0, duration, np.nan),
         np.where(taken > 0.0, taken, np.nan),
         windows.batches,
+        number_places(windows),
     )
+
+
+def number_places(windows: Windows) -> Floats:
+    """Places in time [W]; a window that does not follow the one before it has one between."""
+    return np.cumsum(np.where(follows(windows), 1.0, 2.0))
 
 
 def judge_quantiles(

@@ -6,8 +6,9 @@ one, n explains it. Of an event's excess what the same number of batches had in 
 that a rhythm that fits badly at this load does not count as its cost.
 
 An event is one or more windows in a row in which the number of replicas changes in one direction, whoever changed it,
-together with the windows after them that begin within SETTLING_S. Where the direction turns in between, where windows
-are missing or batches are not known, it tells nothing.
+together with the windows after them that begin within SETTLING_S. Windows in which no batch ended, because one ran on
+that ended later, are part of it. Where the direction turns in between, where windows are missing or batches are not
+known, it tells nothing.
 """
 
 from __future__ import annotations
@@ -49,12 +50,21 @@ def measure_reconfigurations(
     columns = (interval, duration, work, windows.batches, share)
     rhythm = fit_rhythm(*(column[fitted] for column in columns))
     work = work * find_stretch(windows, duration)
-    excess = np.where(
-        known, windows.batch_time - windows.batches * (rhythm["overhead"] + rhythm["work"] * work), np.nan
-    )
-    events = list(find_events(windows, excess, calm))
+    usual = windows.batches * (rhythm["overhead"] + rhythm["work"] * work)
+    passed = counted & find_passed(windows, duration)
+    excess = np.where(known, windows.batch_time - usual, np.where(passed, 0.0, np.nan))
+    events = list(find_events(windows, excess, calm, passed))
     sides = {"out": [e for e in events if e.replicas > 0], "in": [e for e in events if e.replicas < 0]}
     return tuple(summarise_events(name, some) for name, some in sides.items() if some)
+
+
+def find_passed(windows: Windows, duration: Floats) -> Flags:
+    """Windows in which no batch ended since one ran on that ended later [W]; its excess is of the window of its end."""
+    ended = duration > 0.0
+    index = np.where(ended, np.arange(duration.size), duration.size)
+    after = np.minimum.accumulate(index[::-1])[::-1]  # the next window in which a batch ended
+    began = np.append(windows.start - np.nan_to_num(duration), np.inf)[after]
+    return ~ended & (began <= windows.start)
 
 
 def find_stretch(windows: Windows, duration: Floats) -> Floats:
@@ -83,11 +93,12 @@ def find_stretch(windows: Windows, duration: Floats) -> Floats:
     return np.where(counts > 0.0, counts * mean, 1.0)
 
 
-def find_events(windows: Windows, excess: Floats, calm: Flags) -> Iterator[Event]:
+def find_events(windows: Windows, excess: Floats, calm: Flags, passed: Flags) -> Iterator[Event]:
     counts = windows.replicas.sum(axis=1)
     joined = follows(windows)
     moves = np.append(0.0, np.diff(counts))
     moved = (np.abs(moves) > MOVED) & joined
+    seen = int(np.flatnonzero(~np.isnan(excess)).max(initial=-1)) + 1  # past the last window that tells anything
     i = 0
     while i < moved.size:
         if not moved[i]:
@@ -99,7 +110,8 @@ def find_events(windows: Windows, excess: Floats, calm: Flags) -> Iterator[Event
         if abs(moves[first - 1]) > 0.0 and joined[first - 1]:  # it began just before the end of a window
             first -= 1
         end = last + 1  # past the last window in which the event is felt
-        while end < moved.size and not moved[end] and windows.start[end] <= windows.end[last] + SETTLING_S:
+        until = windows.end[last] + SETTLING_S
+        while end < seen and not moved[end] and (passed[end - 1] or windows.start[end] <= until):
             end += 1
         i = last + 1
         replicas = round(float(counts[last] - counts[first - 1]))
@@ -107,7 +119,7 @@ def find_events(windows: Windows, excess: Floats, calm: Flags) -> Iterator[Event
         one_way = np.all(moves[first : last + 1] > 0.0) or np.all(moves[first : last + 1] < 0.0)
         whole = joined[first:end].all() and not np.isnan(excess[first:end]).any()
         if replicas != 0 and one_way and whole and usual is not None:
-            batches = float(windows.batches[first:end].sum())
+            batches = float(np.nansum(windows.batches[first:end]))
             yield Event(replicas, float(excess[first:end].sum()) - batches * usual)
 
 
@@ -118,7 +130,7 @@ def find_usual(windows: Windows, excess: Floats, calm: Flags, first: int, end: i
     near[max(0, first - many) : first] = True
     near[end : end + many] = True
     near &= calm & ~np.isnan(excess)
-    batches = float(windows.batches[near].sum())
+    batches = float(np.nansum(windows.batches[near]))
     return float(excess[near].sum()) / batches if batches > 0.0 else None
 
 

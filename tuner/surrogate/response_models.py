@@ -117,6 +117,7 @@ class WindowLoad:
     duration: Floats  # [W] mean of the batches, NaN where unknown
     taken: Floats  # [W] tuples in a batch, NaN where unknown
     batches: Floats  # [W] how many ended, NaN where unknown
+    place: Floats  # [W] in time: windows whose places differ by one adjoin
 
     @property
     def each(self) -> Floats:
@@ -146,7 +147,7 @@ def blend_earlier(load: WindowLoad, share: float) -> WindowLoad:
 
 def select_windows(load: WindowLoad, which: Flags) -> WindowLoad:
     """Some of the windows."""
-    columns = ("rate", "earlier", "replicas", "interval", "duration", "taken", "batches")
+    columns = ("rate", "earlier", "replicas", "interval", "duration", "taken", "batches", "place")
     return replace(load, **{name: getattr(load, name)[which] for name in columns})
 
 
@@ -169,7 +170,7 @@ def fit_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
         return fit_unseen_batches(load, observed)
     known = find_seen_batches(load)
     columns = (load.interval, load.duration, load.batch_work, load.batches, load.utilisation)
-    rhythm = fit_rhythm(*(column[known] for column in columns))
+    rhythm = fit_rhythm(*(column[known] for column in columns), adjoining=np.diff(load.place[known]) == 1.0)
     seen = load.duration[known]
     starts = [[0.0, 1.0], [0.0, 0.5], [rhythm["overhead"], 0.1]]
     low = np.array([-rhythm["overhead"], 0.0])
@@ -181,12 +182,19 @@ def fit_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
 
 
 def fit_rhythm(
-    interval: Floats, duration: Floats, work: Floats, batches: Floats, share: Floats | None = None
+    interval: Floats,
+    duration: Floats,
+    work: Floats,
+    batches: Floats,
+    share: Floats | None = None,
+    *,
+    adjoining: Flags | None = None,
 ) -> dict[str, float]:
     """Trigger, overhead, work and noise from the batches themselves.
 
     `work` [W] is of the batches that were counted. Where windows are short, tuples of a batch at their edge count to
-    one window and its duration to another; the steady cycle at a `share` [W] of capacity explains them better.
+    one window and its duration to another; the steady cycle at a `share` [W] of capacity explains them better. There
+    durations vary less than what explains them: noise is no more than what tells windows that adjoin apart [W - 1].
     """
     waits = interval > 1.05 * duration
     trigger = float(np.median(interval[waits])) if np.mean(waits) > 0.1 else 0.0
@@ -197,16 +205,20 @@ def fit_rhythm(
         )
     fits = [fit_duration(explain, duration) for explain in explanations]
     (overhead, each), errors = min(fits, key=lambda fit: float(np.mean(np.abs(fit[1]))))
-    return {"trigger": trigger, "overhead": overhead, "work": each, "noise": measure_noise(errors, batches)}
+    noise = measure_noise(errors, batches)
+    if adjoining is not None and np.count_nonzero(adjoining) >= FEWEST:
+        noise = min(noise, measure_noise(duration, batches, adjoining))
+    return {"trigger": trigger, "overhead": overhead, "work": each, "noise": noise}
 
 
-def measure_noise(errors: Floats, batches: Floats) -> float:
+def measure_noise(errors: Floats, batches: Floats, adjoining: Flags | None = None) -> float:
     """Standard deviation of single batches from the errors [W] of windows' means, in order of time.
 
     Of neighbouring windows' differences: what they share (a busy neighbour, warm-up) is slower than a batch, and would
     be taken for noise as many times too large as the root of a window's batches.
     """
     noise = np.abs(np.diff(errors)) / np.sqrt(1.0 / batches[1:] + 1.0 / batches[:-1])
+    noise = noise if adjoining is None else noise[adjoining]
     usual = NORMAL * float(np.median(noise))
     return math.sqrt(float(np.mean(np.minimum(noise, ODD * usual) ** 2)))
 

@@ -18,7 +18,6 @@ from scaler.model.experience import (
     Experience,
     adopt_experience,
     check_slot,
-    describe_span,
     pack,
     parse_experience,
     share_experience,
@@ -29,6 +28,7 @@ from scaler.model.nodes import Deployment
 from scaler.model.policy import Observation, Policy, Transition, build_policy
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task, Weights
+from scaler.model.units import describe_span
 from scaler.policies import find_policy
 from sim.application import Application, Operator
 from sim.infrastructure import find_infrastructure

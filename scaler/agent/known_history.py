@@ -13,9 +13,9 @@ from typing import Any
 
 from scaler.model.decision import RecordedNote
 from scaler.model.errors import BadInput
-from scaler.model.experience import Experience, adopt_experience, check_slot, describe_span, parse_experience
+from scaler.model.experience import Experience, adopt_experience, check_slot, parse_experience
 from scaler.model.policy import Policy, Transition
-from scaler.model.units import format_count
+from scaler.model.units import describe_span, format_count
 
 BEGAN, REFUSED = "began_with_history", "history_refused"
 

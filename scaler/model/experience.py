@@ -27,7 +27,7 @@ from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType, parse_node_type
 from scaler.model.policy import Arrays, Policy, Start
 from scaler.model.task import Task
-from scaler.model.units import format_count, format_duration
+from scaler.model.units import format_duration
 
 FORMAT = 1
 MAX_BYTES = 256 << 10  # of the packed arrays as text: one operator's
@@ -168,14 +168,6 @@ def adopt_experience(policy: Policy, experience: Experience, own: Policy | None 
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
         raise BadInput(f"it is damaged ({error!r:.200})") from error
     policy.state = state
-
-
-def describe_span(seconds: float) -> str:
-    """A history's length as people say it: "14 days", "5 hours"."""
-    for size, one, many in ((86_400.0, "day", "days"), (3_600.0, "hour", "hours")):
-        if seconds >= size:
-            return format_count(round(seconds / size), one, many)
-    return format_duration(seconds)
 
 
 def pack(arrays: Arrays) -> str:

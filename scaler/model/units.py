@@ -171,3 +171,11 @@ def quote(text: str) -> str:
 
 def join_words(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
+
+
+def describe_span(seconds: float) -> str:
+    """A history's length as people say it: "14 days", "5 hours"."""
+    for size, one, many in ((86_400.0, "day", "days"), (3_600.0, "hour", "hours")):
+        if seconds >= size:
+            return format_count(round(seconds / size), one, many)
+    return format_duration(seconds)

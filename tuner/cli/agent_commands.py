@@ -25,7 +25,6 @@ from tuner.cli.options import (
 from tuner.history.explanation import explain as explain_slot
 from tuner.history.live_status import AgentStatus, ApplicationStatus, Manager, ask_status, read_status
 from tuner.rollout.issued_orders import CANDIDATES, write_orders
-from tuner.rollout.known_history import keep_history
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as take_back
 from tuner.service.access.token import describe_expiry, expires_soon
@@ -178,6 +177,8 @@ def push(app: str, version: int | None, stage: str, force: bool, why: str, addre
     VERSION is the newest proposed objective unless it is stated. What the policy learns from the application's history
     goes with it: agents that have learned less begin with that.
     """
+    from tuner.rollout.known_history import keep_history  # loads the simulator: not for every command
+
     with closing(open_store(address)) as store:
         with store.read() as session:
             chosen = find_proposed(session, app) if version is None else version

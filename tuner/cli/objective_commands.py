@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from scaler.model.errors import BadInput
-from scaler.model.experience import describe_span
-from scaler.model.units import format_fixed, format_milliseconds, format_moment, format_number
+from scaler.model.units import describe_span, format_fixed, format_milliseconds, format_moment, format_number
 from scaler.model.wire import read_number, read_table
 from tuner.cli.agent_commands import why_option
 from tuner.cli.options import (

@@ -17,9 +17,9 @@ from scaler.model.decision import (
     Decision,
     ShadowDecision,
 )
-from scaler.model.experience import describe_span
 from scaler.model.units import (
     clean,
+    describe_span,
     format_count,
     format_duration,
     format_moment,

@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from scaler.model.experience import describe_span
-from scaler.model.units import NONE, clean, format_flag, format_moment, format_number, format_share
+from scaler.model.units import NONE, clean, describe_span, format_flag, format_moment, format_number, format_share
 from scaler.model.wire import read_number, spell, to_plain
 
 STATES = {"reverted": "rolled back", "none": "no objective", "full": "full use"}  # of objectives, where words differ

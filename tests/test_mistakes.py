@@ -124,7 +124,7 @@ WRONG_ORDER = (
     Mistake("tune nosuch", "there is no application 'nosuch'; there are shop"),
     Mistake("report shop", "was not tuned yet; tune it with: tuner tune shop"),
     Mistake("tune shop --resume", "'shop' has no interrupted tuning run"),
-    Mistake("tune shop --resume --budget 3", "leave out --budget"),
+    Mistake("tune shop --resume --budget 3", "remove --budget, or start a new run without --resume"),
     Mistake("push shop --why x", "no objective of 'shop' is proposed; find one with: tuner tune shop"),
     Mistake("push shop 7 --why x", "has no objective 7; `tuner objectives shop` lists those that there are"),
     Mistake("roll-back shop --why x", "there is nothing to roll back"),

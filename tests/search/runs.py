@@ -28,7 +28,7 @@ DEMO = Path(str(files("tuner.demo").joinpath("demo.toml")))
 APP = "clicks"
 POLICY = "ql-pds-plus"
 OPERATORS = ("parse", "enrich", "count")
-CHANGING = ("id", "run_id", "started", "ended", "seconds")  # of a trial, with the database and the clock
+CHANGING = ("id", "ordinal", "run_id", "started", "ended", "seconds")  # of a trial, with the database and the clock
 
 
 @dataclass

@@ -30,6 +30,7 @@ from tuner.service.access.page_session import find_account
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.services import Settings
 from tuner.service.exchange.work_pool import WorkPool
+from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 
 PATIENCE = 30.0  # seconds
@@ -220,9 +221,11 @@ def test_bytes_of_reports_are_bounded_by_application_and_token(kept: Store) -> N
 
 
 def test_the_page_says_how_long_what_is_kept(kept: Store) -> None:
+    with kept.begin() as session:
+        add_application(session, "shop", {}, 1.0)
     with browsing(kept) as site:
         told = site.client.get("/").text
-    assert "the decisions of every slot for 35 days, then changes and one slot an hour until 400 days" in told
+    assert "slot by slot for 35 days, then changes and one slot an hour up to 400 days" in told
     assert "samples for 90 days" in told
 
 

@@ -33,14 +33,14 @@ from tuner.store.schema_version import HEAD, VERSION_TABLE
 from tuner.store.tables import METADATA
 
 FILLED = {
-    "applications": 1,
-    "application_versions": 2,
+    "applications": 2,
+    "application_versions": 3,
     "samples": 6,
     "source_marks": 1,
     "surrogates": 1,
-    "tuning_runs": 1,
-    "trials": 2,
-    "objectives": 1,
+    "tuning_runs": 2,
+    "trials": 3,
+    "objectives": 2,
     "decisions": 5,
     "superseded_decisions": 1,
     "tokens": 3,
@@ -92,8 +92,8 @@ def test_check_says_what_there_is(filled: Store, address: str) -> None:
     told = run("check", address=address)
     assert told.exit_code == 0
     assert told.output.endswith(
-        "It holds 1 application, 2 application versions, 6 samples, 1 source mark, 1 surrogate, 1 tuning run, "
-        "2 trials, 1 objective, 5 decisions, 1 superseded decision, 3 tokens, 1 control, 1 order, "
+        "It holds 2 applications, 3 application versions, 6 samples, 1 source mark, 1 surrogate, 2 tuning runs, "
+        "3 trials, 2 objectives, 5 decisions, 1 superseded decision, 3 tokens, 1 control, 1 order, "
         "1 experience, 1 scaler, 1 watch, 1 event, 1 epoch, 1 quota use and 1 write check.\n"
     )
 

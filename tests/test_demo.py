@@ -64,6 +64,23 @@ def test_what_fails_in_the_middle_leaves_no_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_earlier_demo_outlives_one_that_is_stopped(tmp_path: Path, killed: bool) -> None:
+    folder = tmp_path / "run"
+    with demo_folder(folder):
+        (folder / "finished").touch()
+    if killed:  # nothing was cleaned up
+        folder.rename(tmp_path / ".run.before")
+        folder.mkdir()
+        (folder / MARK).touch()
+    with pytest.raises(KeyboardInterrupt), demo_folder(folder):
+        raise KeyboardInterrupt
+    assert (folder / "finished").exists()
+    with demo_folder(folder):
+        pass
+    assert [path.name for path in tmp_path.rglob("*")] == ["run", MARK]
+
+
 @pytest.mark.slow
 def test_ctrl_c_in_the_middle_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(

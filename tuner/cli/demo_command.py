@@ -60,7 +60,7 @@ Where to go next:
     type=file_type,
     default=FOLDER,
     show_default=True,
-    help="Folder for all that the demo writes, made anew each time.",
+    help="Folder for all that the demo writes, made anew each time; an earlier one stays until the new one has ended.",
 )
 @click.option("--serve", is_flag=True, help="Serve the page with the result when the demo is over.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8321, show_default=True, help=PORT_HELP)

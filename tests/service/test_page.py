@@ -33,6 +33,7 @@ from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.objectives import add_objective, load_objective
 from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, ObjectiveRecord, Scaler
+from tuner.store.trials import TrialFilter, find_verified, list_trials
 
 PAGES = (
     *("/", "/applications/clicks", "/applications/clicks?last=30d&kind=BLOCKED&kind=HELD", "/applications/payments"),
@@ -385,6 +386,16 @@ def test_the_trial_that_became_an_objective_is_marked(site: Site) -> None:
     assert "/objectives/2?app=clicks" in row
     assert "Objective 2 was made of it." in site.see(trial).said
     assert "{}" not in site.see(trial).said
+
+
+def test_a_verification_names_its_trial_by_number(site: Site) -> None:
+    with site.store.read() as session:
+        trials = list_trials(session, TrialFilter("clicks"))
+        one = next(trial for trial in trials if trial.about.of is not None)
+        repeated = find_verified(session, one)
+    assert repeated is not None
+    assert repeated.ordinal != one.about.of
+    assert f"trial {repeated.ordinal}" in site.see(f"/trials/{one.ordinal}?app=clicks").text.partition("Further")[2]
 
 
 def test_a_time_without_a_slot_leads_to_the_slots_beside(site: Site) -> None:

@@ -32,7 +32,7 @@ from tuner.store.applications import load_application, load_version
 from tuner.store.connection import Session, open_store
 from tuner.store.records import ApplicationVersion, Trial, TuningRun
 from tuner.store.runs import find_run, list_runs, load_run
-from tuner.store.trials import find_trial, load_history
+from tuner.store.trials import find_trial, find_verified, load_history
 from tuner.views.grid import print_columns, print_grid, print_lines
 from tuner.views.tuning import Tuning, load_tuning, read_limits
 from tuner.views.tuning_page import write_tuning
@@ -126,13 +126,6 @@ def trial(app: str, number: int, toml: Path | None, as_json: bool, address: Data
         print_json(to_finite(document | {"search": {key: getattr(run, key) for key in ("engine", "seed", "settings")}}))
     else:
         print_trial(found, run, version, verified)
-
-
-def find_verified(session: Session, trial: Trial) -> Trial | None:
-    """The trial that a verification repeats."""
-    if trial.about.of is None:
-        return None
-    return next((one for one in load_history(session, trial.run_id) if one.number == trial.about.of), None)
 
 
 def find_replayed(

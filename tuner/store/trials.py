@@ -72,6 +72,13 @@ def load_history(session: Session, run_id: int) -> list[Trial]:
     return list_trials(session, TrialFilter(run_id=run_id), sort="number")
 
 
+def find_verified(session: Session, trial: Trial) -> Trial | None:
+    """The trial that a verification repeats; None of any other trial."""
+    if trial.about.of is None:
+        return None
+    return next((one for one in load_history(session, trial.run_id) if one.number == trial.about.of), None)
+
+
 def list_trials(
     session: Session,
     chosen: TrialFilter,

@@ -14,9 +14,10 @@ from tuner.store.connection import Session
 from tuner.store.objectives import list_objectives
 from tuner.store.records import ApplicationVersion, TuningRun
 from tuner.store.runs import find_run, load_run
-from tuner.store.trials import TrialFilter, count_trials, find_trial, list_trials
+from tuner.store.trials import TrialFilter, count_trials, find_trial, find_verified, list_trials
 from tuner.views.tuning import load_tuning, numbers
 from tuner.views.tuning_page import describe_headline, draw_exploration, draw_result
+from tuner.views.words import format_ordinal
 
 TRIALS_PER_PAGE = 50
 MAX_CHARTED = 20_000  # trials that charts are drawn of
@@ -104,7 +105,8 @@ def link_page(app: str, run: TuningRun, order: TrialOrder, page: int) -> str:
 def gather_trial(session: Session, app: str, ordinal: int) -> dict[str, Any]:
     """A trial with its run and the objectives made of it."""
     trial = find_trial(session, app, ordinal)
-    used = trial.about.replicas
+    used, verified = trial.about.replicas, find_verified(session, trial)
+    detail = {key: value for key, value in trial.detail.items() if key not in ("replicas", "of") and value != {}}
     return {
         "run": load_run(session, trial.run_id),
         "trial": trial,
@@ -115,6 +117,6 @@ def gather_trial(session: Session, app: str, ordinal: int) -> dict[str, Any]:
         "replicas": {
             name: {kind: format_fixed(count, 2) for kind, count in numbers(used, name).items()} for name in used
         },
-        "detail": {key: value for key, value in trial.detail.items() if key != "replicas" and value != {}},
+        "detail": detail | ({} if verified is None else {"of": f"trial {format_ordinal(verified)}"}),
         "objectives": [o for o in list_objectives(session, app) if o.trial_id == trial.id],
     }

@@ -84,6 +84,14 @@ class Tuning:
     tuned: Figures | None  # of what was chosen, the verified ones where there are any
     baseline: Figures | None
 
+    @property
+    def compared(self) -> tuple[Figures | None, Figures | None]:
+        """Baseline and choice on the same slots and seeds: a verification's are others than the baseline's."""
+        naive, chosen = self.naive, self.chosen
+        if naive is None or chosen is None or naive.kind == "failed" or naive.trial.slots != chosen.trial.slots:
+            return self.baseline, self.tuned
+        return to_figures(naive), to_figures(chosen)
+
 
 def load_tuning(
     session: Session, app: str, run: TuningRun, document: Mapping[str, Any], trials: Sequence[Trial]

@@ -85,7 +85,7 @@ def draw_exploration(tuning: Tuning) -> dict[str, str]:
 
 
 def list_tiles(tuning: Tuning) -> Iterator[Tile]:
-    tuned, before = tuning.tuned, tuning.baseline
+    tuned, (before, after) = tuning.tuned, tuning.compared
     if tuned is None or tuned.cost is None:
         return
     error = tuned.cost_error or 0.0
@@ -93,11 +93,11 @@ def list_tiles(tuning: Tuning) -> Iterator[Tile]:
         format_money(tuned.cost),
         "per hour" + (f", ± {format_error(error)}" if error > NO_ERROR * tuned.cost else ""),
     )
-    if before is not None and before.cost:
-        saved = before.cost - tuned.cost
+    if before is not None and before.cost and after is not None and after.cost is not None:
+        saved = before.cost - after.cost
         less = "less" if saved >= 0.0 else "more"
         share = format_share(abs(saved) / before.cost)
-        yield Tile(format_money(abs(saved)), f"per hour {less} than equal shares, {share}")
+        yield Tile(format_money(abs(saved)), f"per hour {less} than equal shares on the same slots, {share}")
     for what, value, limit in list_constraints(tuning, tuned):
         if value is not None:
             filled = value / limit if limit else None
@@ -116,7 +116,7 @@ def describe_slack(value: float, limit: float | None) -> str:
 
 def write_comparison(tuning: Tuning) -> Markup | str:
     """A row per measure, with both as bars."""
-    before, after = tuning.baseline, tuning.tuned
+    before, after = tuning.compared
     if before is None or after is None:
         return ""
     known = [name for name in MEASURES if before.measure(name) is not None or after.measure(name) is not None]

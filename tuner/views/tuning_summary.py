@@ -80,18 +80,19 @@ def compare_with_limits(tuning: Tuning, figures: Figures, allowed: str) -> list[
 
 def describe_saving(tuning: Tuning) -> list[str]:
     """Money, against equal shares and weights."""
-    before, after = tuning.baseline, tuning.tuned
+    before, after = tuning.compared
     if before is None or after is None or before.cost is None or after.cost is None:
         return []
     broken = [what for what, _ in list_broken(tuning, before)]
     but = f", which would break the limit of {' and of '.join(broken)}" if broken else ""
     saved = before.cost - after.cost
     if abs(saved) <= NO_ERROR * before.cost:
-        return [f"That is as much as equal shares and weights cost{but}."]
+        return [f"On the slots of the search that is as much as equal shares and weights cost{but}."]
     part = f", {format_share(abs(saved) / before.cost)}" if before.cost > 0.0 else ""
     much = f"{format_money(abs(saved))} per hour{part} or {format_money(abs(saved) * MONTH, True)} a month"
     word = "less" if saved >= 0.0 else "more"
-    return [f"That is {much} {word} than equal shares and weights ({format_cost(before)}){but}."]
+    beside = f"({format_cost(after)} instead of {format_cost(before)})"
+    return [f"On the slots of the search it costs {much} {word} than equal shares and weights {beside}{but}."]
 
 
 def list_broken(tuning: Tuning, figures: Figures) -> list[tuple[str, float]]:
@@ -227,12 +228,12 @@ def describe_time(tuning: Tuning) -> str:
 
 
 def list_measures(tuning: Tuning, names: Iterable[str] = MEASURES) -> list[Column]:
-    """Baseline beside tuned: a row per measure."""
-    before, after = tuning.baseline or Figures(), tuning.tuned or Figures()
+    """Baseline beside tuned, on the same slots: a row per measure."""
+    before, after = (figures or Figures() for figures in tuning.compared)
     return make_columns([*names], [
         ("", MEASURES.__getitem__, ""),
         ("equal shares", partial(format_measure, before), "equal shares and weights"),
-        ("tuned", partial(format_measure, after), "what is recommended"),
+        ("tuned", partial(format_measure, after), "what is recommended, on the same slots"),
         ("difference", partial(format_difference, before, after), "tuned less equal"),
     ])  # fmt: skip
 

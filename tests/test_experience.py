@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -174,9 +176,23 @@ def test_service_times_that_an_operator_saw_itself_stay(document: dict[str, Any]
         ({"format": 2}, "it is of format 2, and this agent reads format 1"),
         ({"arrays": "A" * (MAX_BYTES + 1)}, "it takes 262,145 bytes, and may take 262,144"),
         ({"arrays": 7}, r"it is damaged \(it holds no arrays\)"),
-        ({"slots": "many"}, "it is damaged"),
-        ({"slots": -1}, "it is damaged"),
-        ({"slot_s": 0.0}, "it is damaged"),
+        (
+            {"slots": "many"},
+            r"it is damaged \(its slots are 'many', and must be a whole number from 1 to 2,147,483,648",
+        ),
+        ({"slots": -1}, r"it is damaged \(its slots are -1,"),
+        ({"slots": 0}, r"it is damaged \(its slots are 0,"),
+        ({"slots": True}, r"it is damaged \(its slots are True,"),
+        ({"slots": 1e308}, r"it is damaged \(its slots are 1e\+308,"),
+        ({"slots": 10**400}, r"it is damaged \(its slots are 10{39},"),
+        ({"slots": 2**31 + 1}, r"it is damaged \(its slots are 2147483649,"),
+        ({"slot_s": 0.0}, r"it is damaged \(its slots have no length, or no end\)"),
+        ({"slot_s": 1e308}, r"it is damaged \(its slots have no length, or no end\)"),
+        ({"since": 1.7e308, "slot_s": 1e305}, r"it is damaged \(its slots have no length, or no end\)"),
+        ({"since": float("nan")}, r"it is damaged \(its slots have no length, or no end\)"),
+        ({"nodes": []}, r"it is damaged \(its nodes must be a list of 1 to 64 node types\)"),
+        ({"nodes": "abc"}, r"it is damaged \(its nodes must be a list of 1 to 64 node types\)"),
+        ({"nodes": [7] * 65}, r"it is damaged \(its nodes must be a list of 1 to 64 node types\)"),
         ({"nodes": [{"name": "small"}]}, "it is damaged"),
     ],
 )
@@ -188,8 +204,58 @@ def test_what_cannot_be_read_has_one_reason(document: dict[str, Any], changes: d
 def test_a_packed_bomb_is_refused(document: dict[str, Any]) -> None:
     bomb = pack({"chain.rates": np.zeros(20_000_000)})
     assert len(bomb) < MAX_BYTES
-    with pytest.raises(BadInput, match="not whole"):
+    with pytest.raises(BadInput, match=r"^it is damaged \(the arrays take more than 16,777,216 bytes\)$"):
         parse_experience({**document, "arrays": bomb})
+
+
+def pack_raw(head: bytes, body: bytes = b"") -> str:
+    """A text with a correct CRC-32, whatever the head says."""
+    whole = head + b"\n" + body
+    return base64.b64encode(zlib.crc32(whole).to_bytes(4, "big") + zlib.compress(whole)).decode()
+
+
+def pack_shape(shape: str) -> str:
+    return pack_raw(b'{"a":["<f8",%s]}' % shape.encode())
+
+
+@pytest.mark.parametrize(
+    ("arrays", "why"),
+    [
+        (pack_shape("[1,1,1,1,0]"), "array 'a' has no shape of at most 4 dimensions"),
+        (pack_shape('"0"'), "array 'a' has no shape of at most 4 dimensions"),
+        (pack_shape(f"[{'9' * 4000},0]"), "array 'a' has a dimension below 0, or more values than may be unpacked"),
+        (pack_shape("[4097,4097,0]"), "array 'a' has a dimension below 0, or more values than may be unpacked"),
+        (pack_shape("[-1]"), "array 'a' has a dimension below 0, or more values than may be unpacked"),
+        (pack_shape("[true]"), "array 'a' has a dimension below 0, or more values than may be unpacked"),
+        (pack_raw(b'{"a":[' + b"[]," * 5_000_000 + b"[]]}"), "the list of the arrays does not end within 65,536 bytes"),
+        (pack_raw(b"[" * 1_000_000), "the list of the arrays does not end within 65,536 bytes"),
+    ],
+    ids=["dimensions", "no-shape", "digits", "product", "negative", "flag", "lists", "depth"],
+)
+def test_sizes_are_refused_before_anything_is_made(document: dict[str, Any], arrays: str, why: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_experience({**document, "arrays": arrays})
+    assert str(caught.value) == f"it is damaged ({why})"
+
+
+def test_a_head_of_deep_lists_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=r"^it is damaged \(RecursionError"):
+        parse_experience({**document, "arrays": pack_raw(b"[" * 60_000)})
+
+
+def test_slots_that_nobody_learned_are_refused(document: dict[str, Any]) -> None:
+    policy = make_planner()
+    for task in (document["task"], "another"):
+        with pytest.raises(BadInput, match="its slots are 600, and its arrays were learned from 599"):
+            adopt_experience(policy, parse_experience({**document, "slots": 600, "task": task}))
+    assert policy.count_slots() == 0
+
+
+def test_what_learned_nothing_or_unpacks_to_too_much_is_not_shared() -> None:
+    assert share_experience(make_planner(), "planner", SLOT_S) is None
+    large = make_planner(make_task(k_max=60))
+    large.state.clock[0] = 1
+    assert share_experience(large, "planner", SLOT_S) is None
 
 
 def spoil(found: Experience, name: str, value: Any) -> Experience:

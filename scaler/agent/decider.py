@@ -157,8 +157,7 @@ class Decider:
             if instance is None or instance.objective != objective:  # a restored manager may use a version twice
                 instance = self.build_instance(objective, self.find_source(objective))
             elif not instance.fault and self.offer.exceeds(instance.policy, objective.policy):
-                renewed = self.build_instance(objective, instance)
-                instance = instance if self.offer.experience is None else renewed
+                instance = self.renew_instance(instance)
             instances[objective.version] = instance
         self.instances = instances
 
@@ -167,6 +166,13 @@ class Decider:
             objective, self.operator, self.nodes, self.k_max, self.seed, self.memory.transitions, source=source,
             offer=self.offer,
         )  # fmt: skip
+
+    def renew_instance(self, instance: PolicyInstance) -> PolicyInstance:
+        """The instance begun anew with the history that is offered; as it is where that history is of no use."""
+        renewed = self.build_instance(instance.objective, instance)
+        if renewed.fault:
+            self.offer.refuse(BadInput(renewed.fault))
+        return instance if self.offer.experience is None else renewed
 
     def find_source(self, objective: Objective) -> PolicyInstance | None:
         """The instance of the same policy that has learned the operator best: the one that led last, if it can be."""

@@ -7,6 +7,8 @@ in any case. What cannot be used is passed over, for a reason that goes on recor
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,24 +20,32 @@ from scaler.model.policy import Policy, Transition
 from scaler.model.units import describe_span, format_count
 
 BEGAN, REFUSED = "began_with_history", "history_refused"
+UNREADABLE = "unreadable"  # in place of a digest
 
 
 @dataclass(slots=True)
 class HistoryOffer:
     """What the newest orders offer one operator, and what is to be recorded of it."""
 
-    document: Mapping[str, Any] | None = None
+    document: Any = None  # as it came last
+    digest: str = ""  # of it
     experience: Experience | None = None  # None: there is none, or none that can be used
     notes: list[RecordedNote] = field(default_factory=list)
 
     def read(self, document: Any, slot_s: float) -> None:
         """Read what orders hold for the operator, once."""
-        if document == self.document:
+        if document is self.document:
             return
-        self.document, self.experience = document, None
+        self.document, before = document, self.digest
+        self.digest = digest_document(document)
+        if self.digest == before:
+            return
+        self.experience = None
         if document is None:
             return
         try:
+            if self.digest == UNREADABLE:
+                raise BadInput("it is nested too deeply, or is no JSON")
             found = parse_experience(document)
             check_slot(found, found.policy, slot_s)
             self.experience = found
@@ -55,11 +65,11 @@ class HistoryOffer:
         if found is None:
             return False
         try:
+            slots, span = format_count(found.slots, "slot", "slots"), describe_span(found.seconds)
             adopt_experience(policy, found, own)
         except Exception as error:
             self.refuse(error)
             return False
-        slots, span = format_count(found.slots, "slot", "slots"), describe_span(found.seconds)
         self.note(BEGAN, f"began with {span} of history ({slots})", {"slots": found.slots, "seconds": found.seconds})
         return True
 
@@ -76,6 +86,14 @@ class HistoryOffer:
         """What has not gone on record yet."""
         notes, self.notes = tuple(self.notes), []
         return notes
+
+
+def digest_document(document: Any) -> str:
+    """A digest of its text: NaN is equal to NaN there, and no nesting is too deep."""
+    try:
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    except Exception:  # nested too deeply, most likely; all of these are refused as one
+        return UNREADABLE
 
 
 def list_later(transitions: Iterable[Transition], until: float | None) -> list[Transition]:

@@ -48,6 +48,18 @@ WRONG_FLAGS = (
     Mistake("token make anna --scope all", "'all' is not one of"),
     Mistake("completion tcsh", "'tcsh' is not one of"),
     Mistake("trial shop one", "'one' is not a valid integer range"),
+    *(
+        Mistake(words, "is not in the range 1<=x<=2147483647")
+        for words in (
+            f"trial shop {2**63}",
+            f"report shop --run {10**20}",
+            f"trials shop --run {10**20}",
+            f"remove-run shop {10**20} --why x",
+            f"push shop {10**20} --why x",
+            f"propose shop {10**20} --why x",
+        )
+    ),
+    Mistake(f"trials shop --limit {2**63}", "is not in the range 0<=x<=2147483647"),
     Mistake("trial 17", "Missing argument 'NUMBER'"),
     Mistake("demo --serve --port 70000", "70000 is not in the range"),
     Mistake("trials shop --json --csv", "give one of them"),

@@ -12,6 +12,7 @@ from importlib import metadata
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from sqlalchemy import update
 
 from scaler.model.task import Weights
 from tests.service.browsed import Seen, Site, browsing
@@ -33,6 +34,7 @@ from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.objectives import add_objective, load_objective
 from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, ObjectiveRecord, Scaler
+from tuner.store.tables import RUNS, TRIALS
 from tuner.store.trials import TrialFilter, find_verified, list_trials
 
 PAGES = (
@@ -426,6 +428,22 @@ def test_a_run_without_trials_yet_has_a_page(changed: Site) -> None:
         run = start_run(session, TuningRun(1, "gp", 0, 10, NOW), "me", NOW)
     place = f"/runs/{run.ordinal}?app=clicks"
     assert all("no trial has ended" in changed.see(f"{place}&tab={tab}").said for tab in ("", "model"))
+
+
+def test_what_is_not_numbered_yet_is_shown_without_links(changed: Site) -> None:
+    """Runs and trials of a program of the schema before have no number until a newer one writes."""
+    shown = []
+    for table, path in (
+        (TRIALS, "/runs/1?app=clicks&tab=trials"),
+        (RUNS, "/applications/clicks?tab=tuning"),
+        (RUNS, "/objectives/3?app=clicks"),
+    ):
+        with changed.store.begin() as session:
+            session.execute(update(table.table).values(application_id=None, ordinal=None))
+        shown.append(changed.see(path))
+    assert not any("None" in (attrs.get("href") or "") for page in shown for attrs in page.all("a"))
+    assert all(re.search(r'<th scope="row">\s*-\s*</th>', page.text) for page in shown[:2])
+    assert "trial - of run -" in shown[2].said
 
 
 @pytest.mark.parametrize("name", HOSTILE)

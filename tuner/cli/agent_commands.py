@@ -18,6 +18,7 @@ from tuner.cli.options import (
     file_type,
     json_option,
     name_user,
+    number_type,
     parse_moment,
     print_json,
     store_option,
@@ -160,7 +161,7 @@ why_option = click.option(
     "From shadow on, daemons move it to canary and full by evidence, and back where QoS worsens."
 )
 @app_argument
-@click.argument("version", type=click.IntRange(1), required=False)
+@click.argument("version", type=number_type, required=False)
 @click.option(
     "--stage",
     type=click.Choice(STAGES[1:]),

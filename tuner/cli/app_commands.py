@@ -25,6 +25,7 @@ from tuner.cli.options import (
     file_type,
     json_option,
     name_user,
+    number_type,
     output_type,
     print_result,
     quantile_help,
@@ -90,7 +91,7 @@ def describe_change(before: ApplicationVersion | None, kept: ApplicationVersion)
 
 @click.command(epilog="\b\nExamples:\n  tuner app show shop\n  tuner app show shop --version 1 --toml old.toml")
 @app_argument
-@click.option("--version", "number", type=click.IntRange(1), help="Number of the version (default: the newest).")
+@click.option("--version", "number", type=number_type, help="Number of the version (default: the newest).")
 @click.option(
     "--toml",
     type=output_type,

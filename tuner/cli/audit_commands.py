@@ -11,7 +11,7 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.units import format_count, format_moment
-from tuner.cli.options import TIME_FORMS, json_option, parse_moment, print_json, store_option, until_option
+from tuner.cli.options import TIME_FORMS, json_option, limit_type, parse_moment, print_json, store_option, until_option
 from tuner.store.address import DatabaseAddress
 from tuner.store.audit_log import ChainCheck, check_chain, list_events
 from tuner.store.connection import open_store
@@ -36,7 +36,7 @@ HASH = re.compile(r"[0-9a-f]{64}")
     "--since", metavar="TIME", callback=parse_moment, help=f"First time, {TIME_FORMS} (default: the earliest)."
 )
 @until_option
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="Number of rows; 0 for all.")
+@click.option("--limit", type=limit_type, default=50, show_default=True, help="Number of rows; 0 for all.")
 @json_option
 @store_option
 def show(

@@ -25,6 +25,8 @@ from tuner.cli.options import (
     csv_option,
     format_csv,
     json_option,
+    limit_type,
+    number_type,
     parse_moment,
     print_json,
     store_option,
@@ -61,7 +63,7 @@ DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or n
     "  tuner trials shop --run 3 --since 6h --limit 0 --csv > trials.csv"
 )
 @app_argument
-@click.option("--run", type=click.IntRange(1), help="Number of the tuning run (default: all).")
+@click.option("--run", type=number_type, help="Number of the tuning run (default: all).")
 @click.option(
     "--feasible/--infeasible",
     default=None,
@@ -77,7 +79,7 @@ DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or n
 @until_option
 @click.option("--sort", type=click.Choice(SORTS), help="Column to sort by (default: time of the end, the newest last).")
 @click.option("--descending", is_flag=True, help="Sort the highest first.")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="Number of trials; 0 for all.")
+@click.option("--limit", type=limit_type, default=50, show_default=True, help="Number of trials; 0 for all.")
 @json_option
 @csv_option
 @store_option

@@ -16,7 +16,9 @@ from tuner.cli.agent_commands import why_option
 from tuner.cli.options import (
     app_argument,
     json_option,
+    limit_type,
     name_user,
+    number_type,
     print_json,
     since_option,
     store_option,
@@ -37,7 +39,7 @@ from tuner.views.grid import print_grid
 from tuner.views.words import format_ordinal, format_state, to_finite
 
 limit_option = click.option(
-    "--limit", type=click.IntRange(0), default=50, show_default=True, help="Number of rows, the newest; 0 for all."
+    "--limit", type=limit_type, default=50, show_default=True, help="Number of rows, the newest; 0 for all."
 )
 
 
@@ -107,7 +109,7 @@ def describe_qos(one: ObjectiveRecord) -> str:
     "An objective that was rolled back is tried again under a new version."
 )
 @app_argument
-@click.argument("version", type=click.IntRange(1))
+@click.argument("version", type=number_type)
 @why_option
 @store_option
 def propose(app: str, version: int, why: str, address: DatabaseAddress) -> None:
@@ -163,7 +165,7 @@ def describe_run(run: TuningRun, trials: int) -> list[str]:
 
 @click.command("remove-run", epilog='\b\nExample:\n  tuner remove-run shop 7 --why "tuned with 60 s for 60 ms"')
 @app_argument
-@click.argument("number", type=click.IntRange(1))
+@click.argument("number", type=number_type)
 @why_option
 @store_option
 def remove_run(app: str, number: int, why: str, address: DatabaseAddress) -> None:

@@ -34,6 +34,9 @@ UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 TIME_FORMS = "ISO 8601 in UTC (2026-05-01T08:00), or how long ago (90m, 6h, 2d)"
 file_type = click.Path(path_type=Path)
+MAX_NUMBER = 2**31 - 1  # that a column of the databases holds
+number_type = click.IntRange(1, MAX_NUMBER)  # of a row, which people see
+limit_type = click.IntRange(0, MAX_NUMBER)  # of rows to list
 
 
 class OutputFile(click.Path):

@@ -19,6 +19,7 @@ from tuner.cli.options import (
     app_argument,
     html_option,
     json_option,
+    number_type,
     output_type,
     print_json,
     print_result,
@@ -45,7 +46,7 @@ from tuner.views.words import to_finite
     "  tuner report shop --run 7 --json"
 )
 @app_argument
-@click.option("--run", "number", type=click.IntRange(1), help="Number of the tuning run (default: the newest of APP).")
+@click.option("--run", "number", type=number_type, help="Number of the tuning run (default: the newest of APP).")
 @html_option
 @json_option
 @click.pass_context
@@ -103,7 +104,7 @@ def print_tuning(tuning: Tuning) -> None:
     "  tuner trial shop 17 --toml trial.toml && tuner simulate trial.toml"
 )
 @app_argument
-@click.argument("number", type=click.IntRange(1))
+@click.argument("number", type=number_type)
 @click.option("--toml", type=output_type, help="Write the scenario that replays it to this file.")
 @json_option
 @store_option

@@ -20,6 +20,7 @@ from tuner.cli.options import (
     csv_option,
     format_csv,
     json_option,
+    limit_type,
     master_help,
     print_json,
     since_option,
@@ -105,7 +106,7 @@ def ingest(max_ratio: float, max_text: float, **asked: Any) -> None:
 @until_option
 @click.option(
     "--limit",
-    type=click.IntRange(0),
+    type=limit_type,
     default=50,
     show_default=True,
     help="Number of samples, the newest ones; 0 for all.",

@@ -21,6 +21,7 @@ from tuner.cli.options import (
     app_argument,
     html_option,
     json_option,
+    number_type,
     output_type,
     parse_moment,
     print_json,
@@ -126,7 +127,7 @@ def fit(
     "Exit code 1: a check failed, and nothing should be tuned on the surrogate."
 )
 @app_argument
-@click.option("--number", type=click.IntRange(1), help="Number of the surrogate (default: the newest).")
+@click.option("--number", type=number_type, help="Number of the surrogate (default: the newest).")
 @click.option("--toml", type=output_type, help="Write the application of the simulation to this file.")
 @click.option(
     "--nodes",

@@ -66,8 +66,9 @@ def keep_history(store: Store, app: str, version: int, now: float) -> KnownHisto
         log.exception("%s: the history under objective %s cannot be replayed", app, version)
         history = replace(nothing, why=f"the history cannot be replayed ({error})")
     with store.begin() as session:
+        there = load_objective(session, app, version)  # refused where the application was removed meanwhile
         save_history(session, history)
-        if history.document and load_objective(session, app, version).state in (*CANDIDATES, "full"):
+        if history.document and there.state in (*CANDIDATES, "full"):
             issue_orders(session, app, now)
     return history
 

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Table, delete, func, select, union, update
 from sqlalchemy.orm import Session
 
+from tuner.store.ordinals import lock_applications
 from tuner.store.rows import count_changed
 from tuner.store.runs import of_application
 from tuner.store.tables import (
@@ -42,6 +43,7 @@ def list_undescribed(session: Session) -> list[str]:
 
 def remove_application(session: Session, name: str) -> dict[str, int]:
     """Delete all that is stored of an application but what was done to it; how many rows of each table."""
+    lock_applications(session, APPLICATIONS.c.name == name)
     runs = of_application(select(RUNS.c.id), name)
     statements: Iterator[tuple[Table, Any]] = iter((
         *((table.table, table.c.application == name) for table in (*BY_NAME, OBJECTIVES)),
@@ -56,6 +58,9 @@ def remove_application(session: Session, name: str) -> dict[str, int]:
 
 def rename_application(session: Session, name: str, new: str) -> None:
     """Give all that is stored of an application another name."""
+    lock_applications(session, APPLICATIONS.c.name == name)
+    orphans = KNOWN_HISTORIES.c.application == new  # stored while an application of that name was removed
+    session.execute(delete(KNOWN_HISTORIES.table).where(orphans))
     for table in (*BY_NAME, OBJECTIVES, SURROGATES):
         session.execute(update(table.table).where(table.c.application == name).values(application=new))
     session.execute(update(APPLICATIONS).where(APPLICATIONS.c.name == name).values(name=new))

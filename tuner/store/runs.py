@@ -22,7 +22,7 @@ from sqlalchemy.sql.operators import eq
 from scaler.model.errors import BadInput, Retry
 from tuner.store.connection import Store
 from tuner.store.faults import DatabaseFault, require
-from tuner.store.ordinals import number_older, of_ordinal, take_ordinal
+from tuner.store.ordinals import number_older_of, of_ordinal, take_ordinal
 from tuner.store.records import RUN_STATES, RetuningRecord, TuningRun, check_one_of
 from tuner.store.rows import given, lock_turn
 from tuner.store.tables import APPLICATIONS, RETUNINGS, RUNS, VERSIONS, R, RecordTable
@@ -73,7 +73,9 @@ def start_run(session: Session, run: TuningRun, owner: str, now: float) -> Tunin
 
 def claim_run(session: Session, run_id: int, owner: str, now: float) -> TuningRun | None:
     """Take a run that nobody holds any more; None where somebody does, or where it has ended."""
-    number_older(session)
+    version_id = session.scalar(select(RUNS.c.application_version_id).where(RUNS.c.id == run_id))
+    if version_id is not None:
+        number_older_of(session, version_id)
     return claim(session, RUNS, (RUNS.c.id == run_id) & (RUNS.c.state == "running"), owner, now, LEASE_S)
 
 

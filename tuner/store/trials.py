@@ -12,7 +12,7 @@ from sqlalchemy.sql.operators import eq, ge, is_, lt
 from scaler.model.errors import BadInput
 from tuner.store.faults import require
 from tuner.store.json_fields import as_stored
-from tuner.store.ordinals import of_ordinal, take_ordinal
+from tuner.store.ordinals import lock_numbers, of_ordinal, take_ordinal
 from tuner.store.records import Trial, TuningRun
 from tuner.store.rows import given
 from tuner.store.runs import of_application, renew_run
@@ -40,6 +40,7 @@ def add_trial(session: Session, run: TuningRun, trial: Trial, now: float) -> Tri
     Saving it again comes to the same, so that a commit whose answer was lost can be repeated; another trial under its
     number is refused. `LeaseLost` where the run is another process's by now.
     """
+    lock_numbers(session, run.application_version_id)
     renew_run(session, run, now)
     if trial.run_id != run.id:
         raise ValueError(f"trial {trial.number} is of run {trial.run_id}, and was given to run {run.id}")

@@ -41,11 +41,11 @@ def link_explanation(app: str, operator: str, at: float) -> str:
     return join("/explain", {"app": app, "operator": operator, "at": f"{at:.15g}"})
 
 
-def link_run(app: str, ordinal: int | None, query: Query | None = None, tab: str = "") -> str:
+def link_run(app: str, ordinal: int, query: Query | None = None, tab: str = "") -> str:
     return join(f"/runs/{ordinal}", {"app": app, **(query or {}), "tab": tab})
 
 
-def link_trial(app: str, ordinal: int | None) -> str:
+def link_trial(app: str, ordinal: int) -> str:
     return join(f"/trials/{ordinal}", {"app": app})
 
 

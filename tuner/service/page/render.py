@@ -115,6 +115,7 @@ def environment() -> Environment:
         "span": bind(format_duration),
         "state": words.format_state,
         "kind": words.format_kind,
+        "ordinal": words.format_ordinal,
         "figure": lambda document, name: read_number(document.get(name)),
     }
     made.globals |= {

@@ -81,25 +81,26 @@ def draw_run(session: Session, run: TuningRun, version: ApplicationVersion, tab:
 def list_page(session: Session, app: str, run: TuningRun, total: int, order: TrialOrder) -> dict[str, Any]:
     """A page of the trials, and the objectives that were made of any."""
     chosen, offset = TrialFilter(run_id=run.id), TRIALS_PER_PAGE * (order.page - 1)
+    ordinal = run.ordinal or 0  # which the page was asked for by
     column = COLUMNS.get(order.sort, order.sort)
     return {
         "trials": list_trials(session, chosen, column, order.descending, TRIALS_PER_PAGE, offset),
         "pursued": {o.trial_id: o.version for o in reversed(list_objectives(session, app)) if o.trial_id is not None},
         "order": order,
-        "heads": {name: link_sorted(app, run, name, order) for name in SORTS},
-        "newer": link_page(app, run, order, order.page - 1) if order.page > 1 else None,
-        "older": link_page(app, run, order, order.page + 1) if offset + TRIALS_PER_PAGE < total else None,
+        "heads": {name: link_sorted(app, ordinal, name, order) for name in SORTS},
+        "newer": link_page(app, ordinal, order, order.page - 1) if order.page > 1 else None,
+        "older": link_page(app, ordinal, order, order.page + 1) if offset + TRIALS_PER_PAGE < total else None,
     }
 
 
-def link_sorted(app: str, run: TuningRun, name: str, order: TrialOrder) -> str:
+def link_sorted(app: str, ordinal: int, name: str, order: TrialOrder) -> str:
     """By this column; the other way round where it is sorted by it already."""
     turned = TrialOrder(name, order.sort == name and not order.descending)
-    return link_run(app, run.ordinal, turned.query, TAB)
+    return link_run(app, ordinal, turned.query, TAB)
 
 
-def link_page(app: str, run: TuningRun, order: TrialOrder, page: int) -> str:
-    return link_run(app, run.ordinal, {**order.query, "page": f"{page}" if page > 1 else ""}, TAB)
+def link_page(app: str, ordinal: int, order: TrialOrder, page: int) -> str:
+    return link_run(app, ordinal, {**order.query, "page": f"{page}" if page > 1 else ""}, TAB)
 
 
 def gather_trial(session: Session, app: str, ordinal: int) -> dict[str, Any]:

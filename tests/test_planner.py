@@ -76,7 +76,7 @@ def settle(price: float, above: Integers, weights: Weights, late: tuple[float, f
         see(state.workload, 0, 1.0, rate)
     for _ in range(300):
         for view in range(V):
-            sweep(p, state.worth, state.workload, view, 0, price)
+            sweep(p, state.worth, state.workload, view, 0, price, True)
         sweep_ages(p, state.worth, state.workload, 0, price)
     return state
 

@@ -116,7 +116,7 @@ def plan_anew(p: Problem, s: State) -> None:
     for _ in range(SWEEPS):
         for b in range(s.workload.age.shape[0]):
             for v in range(V):
-                appraise(p, s.worth, s.workload, v, b, p.price[b // steps(p)])
+                appraise(p, s.worth, s.workload, v, b, p.price[b // steps(p)], True)
             appraise_ages(p, s.worth, s.workload, b, p.price[b // steps(p)])
 
 

@@ -76,8 +76,8 @@ from scaler.policies.planner.workload import (
 
 SWEEPS_PER_SLOT = 2  # sweeps in a slot that plans, each of one threshold in one view
 MAX_SKIPPED_SITUATIONS = 24  # of these passed over, at most, to find one that the load comes near
-SLOTS_PER_PLANNING_STEP = 4096  # after each so many slots, planning skips one slot more
-MAX_PLANNING_PERIOD = 6  # slots from one piece of planning to the next
+SLOTS_PER_THRESHOLD = 24  # after each so many slots for each threshold, planning skips one slot more
+MAX_PLANNING_PERIOD = 16  # slots from one piece of planning to the next
 ACCOUNT_HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots
 INITIAL_HORIZON = 300.0
 SWEEPS_TO_INHERIT, MAX_SWEEPS_TO_INHERIT = 5, 150  # of every level, of all: a driver takes .2 ms each
@@ -211,7 +211,8 @@ def follow_course(p: Problem, s: State, k: Integers, before: KernelView, seen: K
 @jit
 def plan(p: Problem, s: State) -> None:
     """A bounded piece of planning: every other sweep for the type in use, where the load comes near."""
-    if s.clock[0] % min(1 + s.clock[0] // SLOTS_PER_PLANNING_STEP, MAX_PLANNING_PERIOD) != 0:
+    step = SLOTS_PER_THRESHOLD * s.workload.age.shape[0]
+    if s.clock[0] % min(1 + s.clock[0] // step, MAX_PLANNING_PERIOD) != 0:
         return
     far = s.workload.hazard.shape[0] - s.workload.height_edges.shape[0] - 1  # the oldest age, the least height
     for n in range(SWEEPS_PER_SLOT):
@@ -228,7 +229,7 @@ def plan(p: Problem, s: State) -> None:
                     at = -1
         if at >= 0:
             b = at // V
-            appraise(p, s.worth, s.workload, at % V, b, p.price[b // steps(p)])
+            appraise(p, s.worth, s.workload, at % V, b, p.price[b // steps(p)], n % 2 == 0)
             if at % V == SMOOTHED:
                 appraise_ages(p, s.worth, s.workload, b, p.price[b // steps(p)])
 

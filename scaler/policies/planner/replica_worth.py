@@ -137,22 +137,32 @@ def keep_account(p: Problem, v: Worth, w: Workload, b: int, price: float, above:
 
 
 @jit
-def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float) -> None:
-    """One sweep over every situation of a view, old ages first; staying in a situation is solved for, not iterated."""
-    heights = w.height_edges.shape[0] + 1
-    ages = w.age_edges.shape[0]
-    rent = p.w_res * price
+def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float, everywhere: bool) -> None:
+    """One sweep over a view's situations, old ages first; staying in a situation is solved for, not iterated.
+
+    `everywhere`: also over those in which the load never was at this threshold.
+    """
+    heights, ages, rent = w.height_edges.shape[0] + 1, w.age_edges.shape[0], p.w_res * price
+    worth, visits, counts = v.by_situation[view, b], w.visits[view, b], w.counts[view, b]
+    pool, pool_visits, known, many = w.pool[view], w.pool_visits[view], w.known[view], w.many[view]
+    late_in, late_out = v.late_in[b], v.late_out[b]
     for y in range(ages - 1, -1, -1):
+        pool_prior = max(POOL_PRIOR_VISITS, float(w.width[y]))
         for x in range(heights):
             f = y * heights + x
-            pool_prior = max(POOL_PRIOR_VISITS, float(w.width[y]))
-            scale = PRIOR_VISITS / (w.pool_visits[view, f] + pool_prior)
+            if visits[f] == 0 and not everywhere:
+                continue
+            back = clip(worth[x], p.w_rcf + late_in[x], p.w_rcf + late_out[x])
+            if many[f] == 0:  # nothing but Laplace's rule
+                worth[f] = p.w_perf - rent / w.hazard[f] + back
+                continue
+            scale = PRIOR_VISITS / (pool_visits[f] + pool_prior)
             above = scale * pool_prior * w.hazard[f]
             loop = scale * pool_prior - above
-            rest = above * clip(v.by_situation[view, b, x], p.w_rcf + v.late_in[b, x], p.w_rcf + v.late_out[b, x])
-            for n in range(w.many[view, f]):
-                to = int(w.known[view, f, n])
-                weight = w.counts[view, b, f, to] + scale * w.pool[view, f, to]
+            rest = above * back
+            for n in range(many[f]):
+                to = int(known[f, n])
+                weight = counts[f, to] + scale * pool[f, to]
                 outcome = to // X
                 x2 = to - outcome * X
                 base = 0
@@ -163,10 +173,9 @@ def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float)
                 if base + x2 == f:
                     loop += weight
                 else:
-                    into, out = p.w_rcf + v.late_in[b, x2], p.w_rcf + v.late_out[b, x2]
-                    rest += weight * clip(v.by_situation[view, b, base + x2], into, out)
-            total = w.visits[view, b, f] + PRIOR_VISITS
-            v.by_situation[view, b, f] = (p.w_perf * above - rent * total + rest) / (total - loop)
+                    rest += weight * clip(worth[base + x2], p.w_rcf + late_in[x2], p.w_rcf + late_out[x2])
+            total = visits[f] + PRIOR_VISITS
+            worth[f] = (p.w_perf * above - rent * total + rest) / (total - loop)
 
 
 @jit

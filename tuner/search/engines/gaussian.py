@@ -28,6 +28,26 @@ LEAST_NOISE = 1e-5
 LENGTH_PRIOR, SCALE_PRIOR = Gamma(3.0, 6.0), Gamma(2.0, 0.15)
 
 
+def scatter(dimensions: int, count: int, seed: int) -> Floats:
+    """Points of a scrambled Sobol sequence [count, dimensions]; scipy.stats has it too, and takes a third of a second
+    to load.
+    """
+    sequence = torch.quasirandom.SobolEngine(dimensions, scramble=True, seed=seed)
+    return sequence.draw(count, dtype=torch.float64).numpy()
+
+
+class Scaled(gpytorch.kernels.ScaleKernel):  # type: ignore[misc]
+    """A scale of each figure's own; its base kernel has the same batch, which need not be broadcast: that loads sympy."""
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self._batch_shape
+
+    @batch_shape.setter
+    def batch_shape(self, shape: torch.Size) -> None:
+        self._batch_shape = shape
+
+
 def as_prior(gamma: Gamma) -> gpytorch.priors.GammaPrior:
     return gpytorch.priors.GammaPrior(gamma.shape, gamma.rate)
 
@@ -45,7 +65,7 @@ class Processes(gpytorch.models.ExactGP):  # type: ignore[misc]
         kernel = gpytorch.kernels.MaternKernel(
             nu=2.5, ard_num_dims=x.shape[-1], batch_shape=batch, lengthscale_prior=as_prior(LENGTH_PRIOR)
         )
-        self.covar_module = gpytorch.kernels.ScaleKernel(
+        self.covar_module = Scaled(
             kernel, batch_shape=batch, outputscale_prior=as_prior(SCALE_PRIOR)
         )
 
@@ -70,9 +90,9 @@ def alone() -> Iterator[None]:
     """One thread, and exact algebra: these matrices are too small for anything else to pay."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    exact = gpytorch.settings.fast_computations(False, False, False)
+    exact, at_once = gpytorch.settings.fast_computations(False, False, False), gpytorch.settings.lazily_evaluate_kernels
     try:
-        with exact, gpytorch.settings.max_cholesky_size(100_000), warnings.catch_warnings():
+        with exact, at_once(False), gpytorch.settings.max_cholesky_size(100_000), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -131,7 +151,7 @@ def condition(model: Processes, x: Tensor, y: Tensor, noise: Tensor) -> Fitted:
     with torch.no_grad():
         covariance = model.covar_module(x).to_dense() + torch.diag_embed(noise + roughness(model))
         root = torch.linalg.cholesky(covariance)
-        centred = (y - model.mean_module(x)).unsqueeze(-1)
+        centred = (y - level(model)).unsqueeze(-1)
         solved = torch.cholesky_solve(centred, root).squeeze(-1)
     return Fitted(model, x, y, noise, root, solved)
 
@@ -141,7 +161,7 @@ def predict(fitted: Fitted, x: Floats) -> tuple[Floats, Floats]:
     points = torch.from_numpy(x)
     with torch.no_grad():
         across = fitted.model.covar_module(points, fitted.x).to_dense()  # [figures, m, n]
-        mean = fitted.model.mean_module(points) + (across @ fitted.solved.unsqueeze(-1)).squeeze(-1)
+        mean = level(fitted.model) + (across @ fitted.solved.unsqueeze(-1)).squeeze(-1)
         explained = torch.linalg.solve_triangular(fitted.root, across.mT, upper=False).square().sum(dim=-2)
         whole = fitted.model.covar_module.outputscale.unsqueeze(-1) + roughness(fitted.model)
     return mean.numpy(), (whole - explained).clamp_min(1e-12).sqrt().numpy()
@@ -153,6 +173,11 @@ def recall(fitted: Fitted) -> tuple[Floats, Floats]:
     mean = fitted.y - fitted.noise * fitted.solved
     variance = fitted.noise - fitted.noise.square() * inverse
     return mean.numpy(), variance.clamp_min(1e-12).sqrt().numpy()
+
+
+def level(model: Processes) -> Tensor:
+    """[figures, 1] The constant mean."""
+    return model.mean_module.constant.detach().unsqueeze(-1)
 
 
 def roughness(model: Processes) -> Tensor:

@@ -21,12 +21,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import log_ndtr
-from scipy.stats import qmc
 
 from scaler.model.kernel import Floats
 from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion
-from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, recall, save
+from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, recall, save, scatter
 from tuner.search.space.space import (
     EvaluationOutcome,
     History,
@@ -97,11 +96,11 @@ def perturb(space: SearchSpace, points: Floats, count: int, rng: np.random.Gener
 
 def design(space: SearchSpace, count: int, seed: int) -> list[Parameters]:
     """What to try before anything is known: shares near the proportions of the service times, weights by Sobol."""
-    points = qmc.Sobol(2 + len(space.operators), scramble=True, seed=seed).random(1 << max(1, (count - 1).bit_length()))
-    noise = 0.8 * (points[:count, 2:] - 0.5)
+    points = scatter(2 + len(space.operators), count, seed)
+    noise = 0.8 * (points[:, 2:] - 0.5)
     noise[0] = 0.0
     shares = project_to_limits(space, space.idle * np.exp(noise))
-    ratios = FIRST_RATIOS[0] + points[:count, :2] * np.ptp(FIRST_RATIOS, axis=0)
+    ratios = FIRST_RATIOS[0] + points[:, :2] * np.ptp(FIRST_RATIOS, axis=0)
     return to_parameters(space, np.hstack([shares, ratios]))
 
 

@@ -79,7 +79,7 @@ def price_changes(p: Problem, v: Worth, w: Workload, b: int, number: int, servic
 
 @jit
 def present_height(w: Workload, b: int) -> int:
-    return int(w.situation[SMOOTHED, b] % (w.height_edges.shape[0] + 1))
+    return int(w.situation[SMOOTHED, b] % X)
 
 
 @jit
@@ -119,21 +119,23 @@ def worth_now(p: Problem, v: Worth, w: Workload, b: int, price: float) -> float:
 @jit
 def keep_account(p: Problem, v: Worth, w: Workload, b: int, price: float, above: bool, memory: float) -> None:
     """One slot of each model at threshold b: pay for it, then change as it says."""
+    into, out, rent = cost_in(p, v, w, b), cost_out(p, v, w, b), p.w_res * price
+    held, spent = v.held[b], v.spent[b]
     for model in range(MODELS):
         d = worth_by(p, v, w, b, price, model)
         cost = 0.0
-        if v.held[b, model] == 1:
-            cost += p.w_res * price
-            if d < -cost_in(p, v, w, b):
-                v.held[b, model] = 0
-                cost += cost_in(p, v, w, b)
+        if held[model] == 1:
+            cost += rent
+            if d < -into:
+                held[model] = 0
+                cost += into
         else:
             if above:
                 cost += p.w_perf
-            if d > cost_out(p, v, w, b):
-                v.held[b, model] = 1
-                cost += cost_out(p, v, w, b)
-        v.spent[b, model] = memory * v.spent[b, model] + cost
+            if d > out:
+                held[model] = 1
+                cost += out
+        spent[model] = memory * spent[model] + cost
 
 
 @jit

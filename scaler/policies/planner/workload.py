@@ -122,30 +122,32 @@ def observe(w: Workload, b: int, threshold: float, rate: float) -> None:
     w.ages[b, age_from, outcome] += 1
     w.age_pool[age_from, outcome] += 1
     for v in range(w.load.shape[0]):
-        height = 0
-        for edge in w.height_edges:
-            if w.load[v] >= edge * threshold:
-                height += 1
-        count(w, v, b, outcome, height)
+        count(w, v, b, outcome, find_height(w.height_edges, w.load[v], threshold, int(w.situation[v, b] % X)))
+
+
+@jit
+def find_height(edges: Floats, load: float, threshold: float, height: int) -> int:
+    """How many of the edges the load is at or above, in shares of the threshold; looked for from a height on."""
+    while height < edges.shape[0] and load >= edges[height] * threshold:
+        height += 1
+    while height > 0 and load < edges[height - 1] * threshold:
+        height -= 1
+    return height
 
 
 @jit
 def count(w: Workload, v: int, b: int, outcome: int, height: int) -> None:
     """One step from the situation of the slot before to that of this one."""
-    heights = w.height_edges.shape[0] + 1
-    came_from = w.situation[v, b]
-    to = outcome * heights + height
-    w.situation[v, b] = w.age_class[b] * heights + height
-    if w.pool[v, came_from, to] == 0:
+    came_from, to = w.situation[v, b], outcome * X + height
+    w.situation[v, b] = w.age_class[b] * X + height
+    counts, pool = w.counts[v, b, came_from], w.pool[v, came_from]
+    if pool[to] == 0:
         note_outcome(w, v, came_from, to)
-    w.counts[v, b, came_from, to] += 1
-    w.visits[v, b, came_from] += 1
-    w.pool[v, came_from, to] += 1
-    w.pool_visits[v, came_from] += 1
-    if w.visits[v, b, came_from] >= VISITS_TO_HALVE:
-        w.visits[v, b, came_from] = fade(w.counts[v, b, came_from])
-    if w.pool_visits[v, came_from] >= POOL_VISITS_TO_HALVE:
-        w.pool_visits[v, came_from] = fade(w.pool[v, came_from])
+    counts[to] += 1
+    pool[to] += 1
+    visits, pool_visits = w.visits[v, b, came_from] + 1, w.pool_visits[v, came_from] + 1
+    w.visits[v, b, came_from] = fade(counts) if visits >= VISITS_TO_HALVE else visits
+    w.pool_visits[v, came_from] = fade(pool) if pool_visits >= POOL_VISITS_TO_HALVE else pool_visits
 
 
 @jit

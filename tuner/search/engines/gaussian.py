@@ -37,7 +37,7 @@ def scatter(dimensions: int, count: int, seed: int) -> Floats:
 
 
 class Scaled(gpytorch.kernels.ScaleKernel):  # type: ignore[misc]
-    """A scale of each figure's own; its base kernel has the same batch, which need not be broadcast: that loads sympy."""
+    """A scale of each figure's own, over a kernel of the same batch: broadcasting the two would load sympy."""
 
     @property
     def batch_shape(self) -> torch.Size:

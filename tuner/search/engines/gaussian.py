@@ -65,9 +65,7 @@ class Processes(gpytorch.models.ExactGP):  # type: ignore[misc]
         kernel = gpytorch.kernels.MaternKernel(
             nu=2.5, ard_num_dims=x.shape[-1], batch_shape=batch, lengthscale_prior=as_prior(LENGTH_PRIOR)
         )
-        self.covar_module = Scaled(
-            kernel, batch_shape=batch, outputscale_prior=as_prior(SCALE_PRIOR)
-        )
+        self.covar_module = Scaled(kernel, batch_shape=batch, outputscale_prior=as_prior(SCALE_PRIOR))
 
     def forward(self, x: Tensor) -> gpytorch.distributions.MultivariateNormal:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))

@@ -60,6 +60,8 @@ class Problem(NamedTuple):
     batched: bool  # whether the operator takes its tuples in micro-batches of known constants
     hold_out_s: float  # of adding one replica; NaN: not known
     hold_in_s: float  # of removing one
+    hold_out_each_s: float  # that every other replica of the same change adds; 0 where not known
+    hold_in_each_s: float
     quantiles: Floats  # their normalised M/G/1 quantiles by load (queue_quantiles.py); of length 0 for the mean
     quantile_grid: Floats  # the same by squared coefficient of variation of service (SCV_GRID); none for the mean
     partitions: int  # equal tasks of a batch; 0: work divides evenly among replicas
@@ -123,6 +125,8 @@ def lay_out(task: Task) -> Problem:
         batched=task.batches is not None,
         hold_out_s=math.nan if task.hold is None or task.hold.out is None else task.hold.out.seconds(1),
         hold_in_s=math.nan if task.hold is None or task.hold.into is None else task.hold.into.seconds(1),
+        hold_out_each_s=0.0 if task.hold is None or task.hold.out is None else task.hold.out.each_s,
+        hold_in_each_s=0.0 if task.hold is None or task.hold.into is None else task.hold.into.each_s,
         quantiles=mg1_quantile_table(v / (m * m), task.quantile or 0.0),
         quantile_grid=mg1_quantile_grid(task.quantile or 0.0),
         partitions=0 if task.batches is None else task.batches.partitions,

@@ -29,7 +29,7 @@ MEANS = {PARSE: 0.125, COUNT: 0.075}  # seconds
 SCV = 0.5  # squared coefficient of variation of the service time
 BOUNDS = {PARSE: 5.0, COUNT: 5.0}  # seconds, on the whole response time of each
 ETA_V, ETA_R = 0.1, 0.3
-WEIGHTS = {"perf": 0.5, "rcf": 0.03, "res": 0.47}
+WEIGHTS = {"perf": 0.47, "rcf": 0.06, "res": 0.47}
 K_MAX = 4
 SLOT_S = 10.0
 NIGHT, NOON, SPIKE = 4.0, 9.0, 15.0  # lines per second
@@ -39,10 +39,11 @@ DAY = (  # share of the run, and lines per second there
 )  # fmt: skip
 LEAST_DAYS, LEAST_SLOTS = 3, 120  # that were recorded before, from which agents begin with what a day is like
 HIGHEST = 20.0  # lines per second that a slot may have: the spike's, and what chance adds
-WARM_UP_S = 30.0  # of night before the day begins, in which queries and their executors start
+WARM_UP_S = 60.0  # of night before the day begins, in which queries and their executors start
 PIECE_S = 0.6  # of lines in a file
 TRIGGER_S, OVERHEAD_S, NOISE_S = 2.0, 0.8, 0.3  # of a batch, seconds; the last two as seen on two cores
-HOLD_S = {"out": {"base_s": 3.0}, "in": {"base_s": 2.0}}  # of a change: a new executor starts its Python in a batch
+# Of a change, as seen on two cores: new executors start their Python in a batch, and slow each other.
+HOLD_S = {"out": {"base_s": 0.5, "each_s": 2.7}, "in": {"base_s": 0.5}}
 TABLE = 1000  # costs repeat after so many records, so that their mean is known and not estimated
 TEXT = (
     "a stream that is never the same carries what it was given on and on until somebody counts the words it brought "

@@ -27,8 +27,8 @@ class Deployed(NamedTuple):
     slowest: int  # node type
     replicas: int
     price: float
-    adds: bool
-    removes: bool
+    added: int
+    removed: int
     place: int  # among the deployments of one type; -1 for a mixed one
     rung: int  # -1: none
 
@@ -95,8 +95,8 @@ def late_at(p: Problem, s: State, capacity: float) -> float:
 def deploy_alone(p: Problem, k: Integers, seen: KernelView, place: int, rung: int) -> Deployed:
     """A deployment of one type, by its place."""
     kind, wanted = place // p.k_max, place % p.k_max + 1
-    adds, removes = wanted > k[kind], wanted < k[kind] or seen.count > k[kind]
-    return Deployed(kind, wanted, wanted * p.price[kind], adds, removes, place, rung)
+    added, removed = max(0, wanted - k[kind]), seen.count - min(wanted, k[kind])
+    return Deployed(kind, wanted, wanted * p.price[kind], added, removed, place, rung)
 
 
 @jit
@@ -109,13 +109,13 @@ def deploy_beside(p: Problem, s: State, k: Integers, seen: KernelView, kind: int
         place += added
     else:
         place = -1
-    return Deployed(slowest, replicas, seen.price + added * p.price[kind], added > 0, False, place, rung_of(s, place))
+    return Deployed(slowest, replicas, seen.price + added * p.price[kind], added, 0, place, rung_of(s, place))
 
 
 @jit
 def deploy_after(p: Problem, s: State, k: Integers, action: int) -> Deployed:
     """The deployment to which an action leads."""
-    replicas, price, adds, removes, place = 0, 0.0, False, False, -1
+    replicas, price, added, removed, place = 0, 0.0, 0, 0, -1
     slowest = int(p.order[0])
     for i in range(k.shape[0]):
         replicas += k[i] + delta_of(p, k, action, i)
@@ -123,12 +123,12 @@ def deploy_after(p: Problem, s: State, k: Integers, action: int) -> Deployed:
         i = int(p.order[k.shape[0] - 1 - r])
         delta = delta_of(p, k, action, i)
         price += (k[i] + delta) * p.price[i]
-        adds, removes = adds or delta > 0, removes or delta < 0
+        added, removed = added + max(0, delta), removed + max(0, -delta)
         if k[i] + delta > 0:
             slowest = i
         if k[i] + delta == replicas:
             place = i * p.k_max + replicas - 1
-    return Deployed(slowest, replicas, price, adds, removes, place, rung_of(s, place))
+    return Deployed(slowest, replicas, price, added, removed, place, rung_of(s, place))
 
 
 @jit
@@ -145,14 +145,14 @@ def cost_of(p: Problem, s: State, seen: KernelView, present: Present, to: Deploy
     """Cost of a change, of staying for none; infinite where it would give away what is needed."""
     level, usual_s = s.chain.level[0], s.usual[0]
     capacity = capacity_of(p, s, to.slowest, to.replicas)
-    if present.behind and (to.adds or to.removes) and not is_surely_more(p, present, to, capacity):
+    if present.behind and to.added + to.removed > 0 and not is_surely_more(p, present, to, capacity):
         return math.inf
     cost = float(s.course.ahead[to.rung]) if to.rung >= 0 else p.w_res * to.price + present.leaves
-    if to.adds:
-        cost += present.late + price_out(p, level, present.capacity, usual_s)
-    elif to.removes:
+    if to.added > 0:
+        cost += present.late + price_out(p, level, present.capacity, usual_s, to.added)
+    elif to.removed > 0:
         cost += float(s.course.late[to.rung]) if to.rung >= 0 else late_at(p, s, capacity)
-        cost += price_in(p, level, capacity, usual_s)
+        cost += price_in(p, level, capacity, usual_s, to.removed)
     else:
         cost += present.late
     if seen.violated:
@@ -163,9 +163,9 @@ def cost_of(p: Problem, s: State, seen: KernelView, present: Present, to: Deploy
 @jit
 def is_surely_more(p: Problem, present: Present, to: Deployed, capacity: float) -> bool:
     """Whether a change leads to more, as learned and as stated; an exchange to clearly more."""
-    factor = SAFE_FACTOR if to.removes else 1.0
+    factor = SAFE_FACTOR if to.removed > 0 else 1.0
     stated = to.replicas * p.speedup[to.slowest] > factor * present.replicas * p.speedup[present.slowest]
-    return to.adds and stated and capacity > factor * present.capacity
+    return to.added > 0 and stated and capacity > factor * present.capacity
 
 
 @jit

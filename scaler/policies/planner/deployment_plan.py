@@ -87,22 +87,23 @@ def price_late(p: Problem, course: DeploymentPlan) -> float:
 
 
 @jit
-def price_out(p: Problem, rate: float, capacity: float, usual_s: float) -> float:
-    """Cost of a change that adds replicas, from this capacity."""
+def price_out(p: Problem, rate: float, capacity: float, usual_s: float, added: int = 1) -> float:
+    """Cost of a change that adds so many replicas, from this capacity."""
     if not p.hold_out_s > 0.0:
         return p.w_rcf
-    late = p.hold_out_s
+    late = hold_s = p.hold_out_s + p.hold_out_each_s * (added - 1)
     if rate < capacity:
-        late = min(late_seconds(p.hold_out_s, p.bound - usual_s, rate, 0.0, capacity, capacity), p.hold_out_s)
+        late = min(late_seconds(hold_s, p.bound - usual_s, rate, 0.0, capacity, capacity), hold_s)
     return p.w_rcf + p.w_perf * late / p.slot_s
 
 
 @jit
-def price_in(p: Problem, rate: float, capacity: float, usual_s: float) -> float:
-    """Cost of a change that removes replicas, down to this capacity."""
+def price_in(p: Problem, rate: float, capacity: float, usual_s: float, removed: int = 1) -> float:
+    """Cost of a change that removes so many replicas, down to this capacity."""
     if not p.hold_in_s > 0.0:
         return p.w_rcf
-    late = late_seconds(p.hold_in_s, p.bound - usual_s, rate, 0.0, capacity, capacity)
+    hold_s = p.hold_in_s + p.hold_in_each_s * (removed - 1)
+    late = late_seconds(hold_s, p.bound - usual_s, rate, 0.0, capacity, capacity)
     return p.w_rcf + p.w_perf * min(late / p.slot_s, CATCH_UP_SLOTS)
 
 

@@ -32,8 +32,9 @@ def scatter(dimensions: int, count: int, seed: int) -> Floats:
     """Points of a scrambled Sobol sequence [count, dimensions]; scipy.stats has it too, and takes a third of a second
     to load.
     """
-    sequence = torch.quasirandom.SobolEngine(dimensions, scramble=True, seed=seed)
-    return sequence.draw(count, dtype=torch.float64).numpy()
+    sequence = torch.quasirandom.SobolEngine(dimensions, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
+    points: Floats = sequence.draw(count, dtype=torch.float64).numpy()
+    return points
 
 
 class Scaled(gpytorch.kernels.ScaleKernel):  # type: ignore[misc]

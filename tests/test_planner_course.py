@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from scaler.model.hold import HoldTime, HoldTimes
 from scaler.model.kernel import lay_out, view_deployment
 from scaler.policies.planner.capacity import expect_capacity, observe_capacity, shows_service
-from scaler.policies.planner.deployment_plan import make_course, note_lateness
+from scaler.policies.planner.deployment_plan import make_course, note_lateness, price_in, price_out
 from scaler.policies.planner.load_chain import (
     begin_level,
     make_chain,
@@ -110,3 +113,14 @@ def test_service_shows_in_slots_of_their_own(before: dict[str, float], seen: dic
         figures = {name: slot[name] for name in ("rate", "utilisation", "batch_ratio", "backlog")}
         slots.append(view_deployment(p, np.array([int(slot["replicas"])]), response=0.01, **figures))
     assert shows_service(*slots) == shows
+
+
+def test_a_change_costs_the_more_the_more_replicas_start_in_it() -> None:
+    """A hold of .5 s and 2.7 s a replica makes one late of a slack of 3 s by a little, and three by most of a slot."""
+    hold = HoldTimes(out=HoldTime(0.5, 2.7), into=HoldTime(0.5))
+    task = replace(make_task(types=1, k_max=4), bound=5.0, slot_s=10.0, hold=hold)
+    p = lay_out(task)
+    one, three = (price_out(p, 10.0, 20.0, 2.0, added) for added in (1, 3))
+    assert p.w_rcf < one < p.w_rcf + 0.1 * p.w_perf
+    assert three > p.w_rcf + 0.5 * p.w_perf
+    assert price_in(p, 10.0, 20.0, 2.0, 3) == p.w_rcf

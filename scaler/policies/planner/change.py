@@ -15,7 +15,7 @@ from scaler.model.kernel import Integers, KernelView, Problem, action_of, delta_
 from scaler.policies.planner.catch_up import catch_up_slots, count_waiting, is_behind
 from scaler.policies.planner.deployment_plan import overload_tolerance, price_in, price_late, price_out, price_slight
 from scaler.policies.planner.ladder import effective_replicas
-from scaler.policies.planner.load_chain import chance_of, share_overloaded, share_slightly_late
+from scaler.policies.planner.load_chain import share_overloaded, share_slightly_late, weigh_counts
 from scaler.policies.planner.state import State
 
 SAFE_FACTOR = 1.1  # by which an exchange must lead to more, while it is behind
@@ -66,29 +66,31 @@ def capacity_of(p: Problem, s: State, slowest: int, replicas: int) -> float:
 
 
 @jit
-def begin_choice(p: Problem, s: State, seen: KernelView) -> Present:
+def begin_choice(p: Problem, s: State, k: Integers, seen: KernelView) -> Present:
     """What the present deployment makes of the next slot."""
     slowest = int(p.order[seen.slowest])
     capacity = capacity_of(p, s, slowest, seen.count)
-    least = math.inf
+    rung, least = rung_of(s, place_of(p, k, seen.count)), math.inf
+    late = s.course.late[rung] if rung >= 0 else late_at(p, s, capacity)
     for m in range(s.ladder.size[0]):
         least = min(least, s.course.ahead[m] - p.w_res * s.ladder.price[s.ladder.rungs[m]])
-    return Present(slowest, seen.count, capacity, late_at(p, s, capacity), p.w_rcf + least, is_behind(seen))
+    return Present(slowest, seen.count, capacity, late, p.w_rcf + least, is_behind(seen))
 
 
 @jit
 def late_at(p: Problem, s: State, capacity: float) -> float:
     """Expected cost of late answers in the next slot at a capacity."""
-    c, tolerance = s.chain, overload_tolerance(p, s.usual[0])
+    c, tolerance, x = s.chain, overload_tolerance(p, s.usual[0]), s.chain.place[0]
     slight, price = price_slight(p, s.course), price_late(p, s.course)
-    chance, total = 0.0, 0.0
-    for y in range(c.visits.shape[0]):
-        here, low, high = chance_of(c, c.rates, 0, c.place[0], y), c.reach[y, 0], c.reach[y, 1]
+    own, pool = weigh_counts(c, x)
+    bins, cost, total = c.visits.shape[0], 0.0, 0.0
+    for y in range(bins):
+        here, low, high = own * c.rates[x, y] + pool * c.shifts[0, bins + y - x], c.reach[y, 0], c.reach[y, 1]
         total += here
         if here > 0.0:
-            chance += here * slight * share_slightly_late(low, high, capacity, tolerance)
-            chance += here * price * share_overloaded(low, high, capacity, tolerance)
-    return chance / total
+            cost += here * slight * share_slightly_late(low, high, capacity, tolerance)
+            cost += here * price * share_overloaded(low, high, capacity, tolerance)
+    return cost / total
 
 
 @jit
@@ -202,7 +204,7 @@ def choose_change(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     """The action that costs least."""
     if s.chain.place[1] == 0:
         return 0
-    present = begin_choice(p, s, seen)
+    present = begin_choice(p, s, k, seen)
     best = 0
     least = cost_of(p, s, seen, present, deploy_after(p, s, k, 0))
     for m in range(s.ladder.size[0]):
@@ -237,6 +239,6 @@ def worth_of(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -
     """What an action costs beyond staying."""
     if action == 0 or s.chain.place[1] == 0:
         return 0.0 if action == 0 else p.w_rcf
-    present = begin_choice(p, s, seen)
+    present = begin_choice(p, s, k, seen)
     cost = cost_of(p, s, seen, present, deploy_after(p, s, k, action))
     return cost - cost_of(p, s, seen, present, deploy_after(p, s, k, 0)) if math.isfinite(cost) else p.w_rcf

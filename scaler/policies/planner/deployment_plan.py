@@ -29,11 +29,11 @@ from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.queueing import CATCH_UP_SLOTS
 from scaler.policies.planner.ladder import Ladder, effective_replicas
 from scaler.policies.planner.load_chain import (
-    PRIOR_VISITS,
     LoadChain,
     share_overloaded,
     share_slightly_late,
     slightly_late,
+    weigh_counts,
 )
 
 SWEEPS_PER_SLOT = 2  # of other levels, beside the present one and the one before
@@ -124,8 +124,7 @@ def look_ahead(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder,
     for m in range(size):
         course.late[m] = 0.0
         course.ahead[m] = 0.0
-    own = 1.0 / (c.visits[x] + PRIOR_VISITS)
-    pool = PRIOR_VISITS * own / c.shifted[0]
+    own, pool = weigh_counts(c, x)
     total = 0.0
     moves = 0.0
     for y in range(bins):

@@ -153,10 +153,10 @@ def note_rate(c: LoadChain, place: int, rate: float) -> None:
 
 
 @jit
-def chance_of(c: LoadChain, counts: Floats, kind: int, level: int, place: int) -> float:
-    """Chance that the next rate (kind 0) or level (1) is in a bin; they sum to less than 1 near the ends."""
-    pool = c.shifts[kind, c.visits.shape[0] + place - level] / c.shifted[0]
-    return (counts[level, place] + PRIOR_VISITS * pool) / (c.visits[level] + PRIOR_VISITS)
+def weigh_counts(c: LoadChain, level: int) -> tuple[float, float]:
+    """Chance that a count at a level stands for, and one of all levels' shifts; they sum to less than 1 near the ends."""
+    own = 1.0 / (c.visits[level] + PRIOR_VISITS)
+    return own, PRIOR_VISITS * own / c.shifted[0]
 
 
 @jit
@@ -189,8 +189,9 @@ def share_overloaded(low: float, high: float, capacity: float, tolerance: float)
 
 def forecast_rates(c: LoadChain, shares: Sequence[float]) -> list[float]:
     """Rates that the next slot's stays below with these chances."""
-    bins = range(len(c.visits))
-    chances = np.cumsum([chance_of(c, c.rates, 0, int(c.place[0]), place) for place in bins])
+    level, bins = int(c.place[0]), len(c.visits)
+    own, pool = weigh_counts(c, level)
+    chances = np.cumsum(own * c.rates[level] + pool * c.shifts[0, bins - level : 2 * bins - level])
     rates = []
     for share in shares:
         wanted = share * chances[-1]

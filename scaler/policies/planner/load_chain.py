@@ -154,7 +154,7 @@ def note_rate(c: LoadChain, place: int, rate: float) -> None:
 
 @jit
 def weigh_counts(c: LoadChain, level: int) -> tuple[float, float]:
-    """Chance that a count at a level stands for, and one of all levels' shifts; they sum to less than 1 near the ends."""
+    """Chance that a count at a level stands for, and one of all levels' shifts: less than 1 in all, near the ends."""
     own = 1.0 / (c.visits[level] + PRIOR_VISITS)
     return own, PRIOR_VISITS * own / c.shifted[0]
 

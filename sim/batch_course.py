@@ -1,6 +1,7 @@
 """Course of an operator's micro-batches: when the next one starts, and how long its work takes.
 
-Replicas that come during a batch take over tasks that have not begun.
+Replicas that come during a batch take over tasks that have not begun; what those that go had still to do is left to the
+others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sim.spans import (
     no_spans,
 )
 
-DUE, CUT, END, FLYING, EXCESS, NOISE, RATIO, WORKING = range(8)
+DUE, CUT, END, FLYING, EXCESS, NOISE, RATIO, WORKING, BEGINS = range(9)
 
 
 class BatchPlant(NamedTuple):
@@ -33,9 +34,9 @@ class BatchPlant(NamedTuple):
     spans: Spans  # what waits
     drawn: Integers  # [1] batches so far whose noise was drawn
     clock: (
-        Floats  # [8] next trigger, next cut, end of the newest batch, its tuples, backlog, newest noise, batch ratio,
+        Floats  # [9] next trigger, next cut, end of the newest batch, its tuples, backlog, newest noise, batch ratio,
     )
-    # share of its replicas' time that the newest batch is at work
+    # share of its replicas' time that the newest batch is at work, and when its work begins
     trigger: float
     overhead: float
     work: float
@@ -64,7 +65,7 @@ def fresh_batch_plant(
         change=fresh_plant(p, k, inertia, law, supplies, seed + 1),
         spans=no_spans(SPANS),
         drawn=np.zeros(1, np.int64),
-        clock=np.zeros(8),
+        clock=np.zeros(9),
         trigger=batches.trigger_s,
         overhead=batches.overhead_s,
         work=batches.work,
@@ -139,6 +140,33 @@ def share_work(p: Problem, plant: BatchPlant, each: float, tuples: float, begins
         works += done * each
         each = seconds_each_after(p, plant, j + 1)
     return works + left * each
+
+
+@jit
+def begin_of_work(plant: BatchPlant) -> float:
+    """When the batch under way is at work: after its overhead, and once there is a replica that serves."""
+    clock, change = plant.clock, plant.change
+    begins = max(0.0, min(clock[BEGINS], clock[END]))
+    if change.serving.sum() == 0 and change.booting[0] > 0:
+        begins = max(begins, change.boot_left[0])
+    return begins
+
+
+@jit
+def work_left(p: Problem, plant: BatchPlant) -> float:
+    """Tuples that the batch under way has still to do: what `share_work` takes until its end for."""
+    clock, change = plant.clock, plant.change
+    if clock[END] <= 0.0 or clock[FLYING] <= 0.0:
+        return 0.0
+    now, tuples, each = begin_of_work(plant), 0.0, seconds_each(p, plant)
+    for j in range(change.booting[0]):
+        until = change.boot_left[j]
+        if until >= clock[END]:
+            break
+        tuples += max(0.0, until - now) / each
+        now = max(now, until)
+        each = seconds_each_after(p, plant, j + 1)
+    return tuples + max(0.0, clock[END] - now) / each
 
 
 @jit

@@ -22,6 +22,7 @@ from scaler.model.kernel import Integers, Problem
 from scaler.model.micro_batches import SHORTEST, phase_of, steady_response
 from scaler.model.queueing import catch_up_rate
 from sim.batch_course import (
+    BEGINS,
     CUT,
     DUE,
     END,
@@ -31,6 +32,7 @@ from sim.batch_course import (
     WORKING,
     BatchPlant,
     advance_triggers,
+    begin_of_work,
     first_trigger_after,
     next_noise,
     next_start,
@@ -39,6 +41,7 @@ from sim.batch_course import (
     seconds_each,
     service_seconds,
     share_work,
+    work_left,
 )
 from sim.holding import BINS, Hold, await_hold, note_slot, take_hold, take_hold_within
 from sim.plant import Answer, Queue
@@ -136,6 +139,7 @@ def begin_batch(p: Problem, plant: BatchPlant, start: float, tuples: float, each
     if plant.change.booting[0] > 0:
         works = share_work(p, plant, each, tuples, overhead_seconds(plant) + owed_s)
     lasts = max(SHORTEST * overhead_seconds(plant), overhead_seconds(plant) + works + next_noise(plant)) + owed_s
+    plant.clock[BEGINS] = start + overhead_seconds(plant) + owed_s
     more_s = take_hold_within(plant.change.hold, lasts)
     owed_s += more_s
     lasts += more_s
@@ -162,7 +166,8 @@ def skip_equal_batches(plant: BatchPlant, start: float, rate: float, each: float
         return 0
     clock[DUE] += skipped * trigger
     spans.begins[spans.ring[0]] += skipped * trigger
-    clock[END] = clock[DUE] - trigger + overhead_seconds(plant) + each * tuples
+    clock[BEGINS] = clock[DUE] - trigger + overhead_seconds(plant)
+    clock[END] = clock[BEGINS] + each * tuples
     return skipped
 
 
@@ -228,7 +233,7 @@ def start_replicas(p: Problem, plant: BatchPlant, seconds: float, each: float) -
 @jit
 def move_origin(plant: BatchPlant, slot: float) -> None:
     """Count time from the next slot's start."""
-    for place in (DUE, CUT, END):
+    for place in (DUE, CUT, END, BEGINS):
         plant.clock[place] -= slot
     pass_spans(plant.spans, slot)
 
@@ -242,47 +247,48 @@ def batch_queue(plant: BatchPlant) -> Queue:
 
 @jit_apart
 def change_batches(p: Problem, plant: BatchPlant, k: Integers, action: int) -> None:
-    """Start and stop replicas; the batch in which they come pays for it, and ends sooner by what they take over."""
-    clock, change = plant.clock, plant.change
-    alone, each = change.booting[0] == 0, seconds_each(p, plant)
-    disturb(p, change, k, action)
-    if alone and change.booting[0] > 0 and clock[END] > 0.0:
-        clock[END] = share_work(p, plant, each, clock[END] / each, 0.0)
-    clock[END] += take_hold_within(change.hold, clock[END])
+    """Start and stop replicas; the batch in which that falls pays for it, and what it has left to do is shared anew."""
+    tuples = work_left(p, plant)
+    disturb(p, plant.change, k, action)
+    share_anew(p, plant, tuples)
+
+
+@jit
+def share_anew(p: Problem, plant: BatchPlant, tuples: float) -> None:
+    """Move the end of the batch under way to where so much work ends on the replicas that there are now."""
+    clock = plant.clock
+    if tuples > 0.0:
+        begins = begin_of_work(plant)
+        clock[END] = begins + share_work(p, plant, seconds_each(p, plant), tuples, begins)
+    clock[END] += take_hold_within(plant.change.hold, clock[END])
 
 
 @jit
 def lose_from_batch(p: Problem, plant: BatchPlant) -> None:
     """Take replicas away at a slot's start, by chance."""
     if plant.change.spot:
-        before, each = plant.change.serving.sum(), seconds_each(p, plant)
+        before, tuples = plant.change.serving.sum(), work_left(p, plant)
         lose_replicas(p, plant.change)
-        redo_lost(p, plant, before, each)
+        redo_lost(p, plant, before, tuples)
 
 
 @jit
 def take_from_batch(p: Problem, plant: BatchPlant, node_type: int, many: int) -> None:
     """Take replicas away at a slot's start."""
-    before, each = plant.change.serving.sum(), seconds_each(p, plant)
+    before, tuples = plant.change.serving.sum(), work_left(p, plant)
     take_away(p, plant.change, node_type, many)
-    redo_lost(p, plant, before, each)
+    redo_lost(p, plant, before, tuples)
 
 
 @jit
-def redo_lost(p: Problem, plant: BatchPlant, before: int, each: float) -> None:
+def redo_lost(p: Problem, plant: BatchPlant, before: int, tuples: float) -> None:
     """Lengthen the present batch by what the replicas that were taken away did of it, and had still to do.
 
-    A task's output is lost with the executor that has it. `each` is what a tuple added on the replicas before.
+    A task's output is lost with the executor that has it. `tuples` is what the batch had still to do before.
     """
-    clock, change = plant.clock, plant.change
-    lost = before - change.serving.sum()
-    if lost == 0 or clock[END] <= 0.0 or clock[FLYING] <= 0.0:
-        return
-    done = max(0.0, clock[FLYING] - clock[END] / each)
-    tuples = clock[END] / each + done * lost / before
-    begins = change.boot_left[0] if change.serving.sum() == 0 and change.booting[0] > 0 else 0.0
-    clock[END] = begins + share_work(p, plant, seconds_each(p, plant), tuples, begins)
-    clock[END] += take_hold_within(change.hold, clock[END])
+    lost = before - plant.change.serving.sum()
+    if lost > 0 and tuples > 0.0:
+        share_anew(p, plant, tuples + max(0.0, plant.clock[FLYING] - tuples) * lost / before)
 
 
 @jit

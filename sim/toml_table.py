@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scaler.model.errors import BadInput
+from scaler.model.wire import MAX_DEPTH, check_depth
 
 Table = Mapping[str, Any]
 
@@ -57,13 +58,17 @@ SHARES = Kind("a table of numbers", is_table_of_numbers)
 def read_toml(path: Path | str) -> dict[str, Any]:
     """The document in a TOML file, or one sentence on why there is none."""
     try:
-        return tomllib.loads(Path(path).read_bytes().decode())
+        document = tomllib.loads(Path(path).read_bytes().decode())
+        check_depth(document)
+        return document
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); name a TOML file") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} holds bytes that are no text; the file must be UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{path} is not TOML: {error}; correct it there") from error
+    except (BadInput, RecursionError) as error:
+        raise BadInput(f"{path} is nested more than {MAX_DEPTH} deep; write a flatter document") from error
 
 
 def check_table(

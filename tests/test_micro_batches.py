@@ -30,7 +30,7 @@ from sim.replicas import Inertia
 from sim.simulate import simulate
 from sim.spans import count_waiting
 from tests.examples import make_rates, make_task
-from tests.oracles.micro_batches import Arrivals, list_batches
+from tests.oracles.micro_batches import Arrivals, Replicas, list_batches
 from tuner.scenario.document import format_application
 from tuner.scenario.scenario import read_scenario
 
@@ -147,6 +147,40 @@ def test_what_came_is_out_or_waits_in_every_slot(slots, trigger: float, noise: f
         assert bed.plant.change.serving.sum() >= 1
         if (action == 2 and bed.k.sum() < P.k_max) or (action == 1 and bed.k.sum() > 1):
             bed.change(action)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    slots=st.lists(st.tuples(st.sampled_from([0.0, 150.0, 400.0, 900.0]), st.integers(-2, 2)), min_size=2, max_size=10),
+    trigger=st.sampled_from([0.0, 7.0, 45.0, 130.0]),
+    start_s=st.sampled_from([0.0, 7.3, 41.0, 77.0]),
+    partitions=st.sampled_from([0, 7]),
+)
+def test_changes_during_a_batch_equal_a_twin_that_knows_none(slots, trigger, start_s, partitions) -> None:
+    """What is removed, ordered or cancelled while a batch runs changes the pace of what is left of it alone."""
+    batches = MicroBatches(trigger, 0.5, 1.1, partitions=partitions)
+    bed, twin = Bed(batches, 3, Inertia(SLOT, 0.0, start_s)), Replicas(3)
+    count, deltas = 3, []
+    for i, (_, wanted) in enumerate(slots):
+        deltas.append(max(1, min(P.k_max, count + wanted)) - count)
+        count += deltas[-1]
+        twin.change((i + 1) * SLOT, deltas[-1], start_s)
+
+    def last(start: float, tuples: float) -> float:
+        return twin.find_end(start + 0.5, tuples, lambda k: tuple_seconds(MEAN, 1.1, partitions, 1.0, k)) - start
+
+    rates = [rate for rate, _ in slots]
+    listed = list_batches(Arrivals(rates, SLOT), trigger, True, 0.0, last, SLOT * len(slots))
+    edges = [i * SLOT for i in range(len(slots) + 1)]
+    if any(min(abs(moment - edge) for edge in edges[1:]) < 1e-6 for b in listed for moment in (b.start, b.end)):
+        return
+    for i, (rate, delta) in enumerate(zip(rates, deltas, strict=True)):
+        _, _, output = bed.serve(rate)
+        ended = sum(b.tuples for b in listed if edges[i] < b.end <= edges[i + 1])
+        assert output * SLOT == pytest.approx(ended, rel=1e-9, abs=1e-6)
+        if delta:
+            change_batches(P, bed.plant, bed.k, action_of(P, bed.k, 0, delta))
+            bed.k[0] += delta
 
 
 def test_a_change_delays_the_next_batch_alone() -> None:

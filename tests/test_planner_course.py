@@ -9,6 +9,8 @@ import pytest
 
 from scaler.model.hold import HoldTime, HoldTimes
 from scaler.model.kernel import lay_out, view_deployment
+from scaler.model.nodes import Deployment
+from scaler.model.policy import Observation, Transition, build_policy
 from scaler.policies.planner.capacity import expect_capacity, observe_capacity, shows_service
 from scaler.policies.planner.deployment_plan import make_course, note_lateness, price_in, price_out
 from scaler.policies.planner.load_chain import (
@@ -19,9 +21,11 @@ from scaler.policies.planner.load_chain import (
     share_slightly_late,
     slightly_late,
 )
-from tests.examples import make_task
+from scaler.policies.planner.planner import PLANNER
+from tests.examples import interpreted, make_task
 
 RAMP_PER_SLOT = 1.06
+FULL, HALF = 500.0, 250.0
 NOISE = 0.03
 
 
@@ -43,6 +47,32 @@ def test_level_is_calmer_than_noise() -> None:
         observe_level(chain, 100.0 * (1.0 + NOISE * rng.standard_normal()))
         levels.append(chain.level[0])
     assert np.std(levels[100:]) < 0.6 * 100.0 * NOISE
+
+
+def scale(rates: list[float]) -> list[int]:
+    """Replicas after each of these slots, of an operator that had four under a load that needs them."""
+    task = make_task(types=1, k_max=6, one_at_a_time=False)
+    with interpreted():
+        policy = build_policy(PLANNER, task)
+    deployment, before, replicas = Deployment((4,)), None, []
+    rng = np.random.default_rng(3)
+    for slot, rate in enumerate([FULL * float(x) for x in rng.uniform(0.97, 1.03, 60)] + rates):
+        x, m = rate / deployment.parallelism, task.moments.mean
+        seen = Observation(60.0 * slot, rate, x * m, m + x * 0.75 * m * m / (1.0 - x * m), deployment)
+        if before is not None:
+            policy.learn(Transition(before, seen))
+        deployment, before = deployment.after(policy.decide(seen)), seen
+        replicas.append(deployment.parallelism)
+    assert replicas[59] == 4
+    return replicas[60:]
+
+
+def test_a_load_that_falls_silent_gives_nothing_away_until_it_stays_away() -> None:
+    """An upstream whose replicas were taken away puts out nothing, then what it is back for a part of the slot."""
+    assert scale([0.0, 0.0, 0.0, 0.0])[:2] == [4, 4]
+    assert scale([0.0, 0.0, 0.0, 0.0])[-1] < 4
+    assert scale([0.0, HALF, FULL, FULL]) == [4, 4, 4, 4]
+    assert scale([HALF, HALF])[-1] < 4  # a load that is only less is followed as ever
 
 
 def test_slower_service_is_known_within_slots() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from scaler.model.errors import BadInput
 from scaler.model.files import open_private
 from scaler.model.orders import Orders, parse_objective, parse_orders
-from scaler.model.wire import write_line
+from scaler.model.wire import check_depth, write_line
 
 LOG = logging.getLogger("scaler.agent")
 Rows = Sequence[Mapping[str, Any]]
@@ -87,11 +87,12 @@ def read_file(path: Path, app: str, slot_s: float) -> Orders:
         document = json.loads(path.read_text())
     except OSError as error:
         raise BadInput(f"the objective {path} cannot be read ({error.strerror}); name a file that is there") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"the objective {path} is no JSON ({error}); write it with: tuner orders {app}") from error
     try:
         if isinstance(document, dict) and "revision" in document:
             return parse_orders(document)
+        check_depth(document)
         return Orders(app, 0, slot_s, parse_objective(document))
-    except (BadInput, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise BadInput(f"the objective {path} is not whole ({error}); write it with: tuner orders {app}") from error

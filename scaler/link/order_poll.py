@@ -90,13 +90,16 @@ class OrderPoll:
 
     def accept(self, answer: ManagerResponse, asked: str, began: float) -> float:
         document = answer.document()
+        refusal = describe_refusal(self.connection, answer, "orders")
         try:
             orders = parse_orders(document)
-        except (BadInput, OverflowError, RecursionError):
+        except BadInput as error:
             orders = None
+            if isinstance(document, dict) and document.get("application") == self.state.app:
+                refusal = f"the manager at {self.connection.address}: {error}; those before stand"
         if orders is None or orders.application != self.state.app:
             self.etag = ""
-            self.state.set_fault(ORDERS, describe_refusal(self.connection, answer, "orders"))
+            self.state.set_fault(ORDERS, refusal)
             return self.backoff.fail()
         self.mark_success(answer)
         self.etag = answer.etag if fits_a_header(answer.etag) else f'"{orders.revision}"'

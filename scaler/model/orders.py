@@ -18,7 +18,7 @@ on the whole response time. What its reconfigurations hold is under `hold` by di
 deployment. `change_budget` keeps eta_R, and with the objective's `together` operators make changes that do not pay
 alone (joint_changes.py). `experience` is what policies begin with that have learned less themselves (experience.py);
 it is read where one begins, so that a damaged one stops no orders. Unknown keys are passed over, for the tuner may be
-newer than the agent. This is the only place that writes or reads the document.
+newer than the agent; a document nested deeper than any is refused. This is the only place that writes or reads it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from scaler.model.hold import HoldTimes, parse_hold_times
 from scaler.model.micro_batches import MicroBatches, parse_batches
 from scaler.model.nodes import NodeType, parse_node_type
 from scaler.model.task import Moments, Task, Weights, check_quantile, parse_weights
-from scaler.model.wire import read_table, write_fields
+from scaler.model.wire import check_depth, read_table, write_fields
 
 SHADOW, CANARY = "shadow", "canary"
 LEVELS, GAMMA = 30, 0.99
@@ -161,6 +161,7 @@ class Orders:
 def parse_orders(document: Any) -> Orders:
     """The orders, or one sentence on what is wrong with them."""
     try:
+        check_depth(document)
         candidate, budget = document.get("candidate"), document.get("change_budget")
         return Orders(
             application=str(document["application"]),
@@ -172,7 +173,7 @@ def parse_orders(document: Any) -> Orders:
             change_budget=None if budget is None else parse_budget(budget),
             experience=read_table(document.get("experience")),
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise BadInput(f"the orders cannot be read ({error!r}); is the manager older than the scaler?") from error
 
 

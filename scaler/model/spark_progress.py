@@ -88,7 +88,8 @@ def read_progress(document: object) -> Trigger | None:
         for key in ("latestOffset", "endOffset")
     )
     name = document.get("name")
-    folder = find_folder(str(sources[0].get("description"))) if len(sources) == 1 else None
+    described = sources[0].get("description") if len(sources) == 1 else None
+    folder = find_folder(described) if isinstance(described, str) else None
     return Trigger(
         query,
         run,
@@ -195,8 +196,10 @@ def sum_known(values: Iterable[int | None]) -> int | None:
 
 
 def read_time(value: object) -> float | None:
+    if not isinstance(value, str):
+        return None
     try:
-        time = datetime.fromisoformat(str(value))
+        time = datetime.fromisoformat(value)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

@@ -12,6 +12,9 @@ from collections.abc import Container, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from scaler.model.errors import BadInput
+
+MAX_DEPTH = 32  # documents in documents; orders have six
 SPELLED = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
@@ -33,6 +36,20 @@ def read_json(text: str | bytes) -> Any:
     document = json.loads(text)
     shown = text if isinstance(text, str) else text.decode()
     return unspell(document) if 'Infinity"' in shown or '"NaN"' in shown else document
+
+
+def check_depth(document: Any) -> None:
+    """Refuse a document that is nested deeper than MAX_DEPTH.
+
+    Python parses some thousand levels, as many as the stack has left, and then fails wherever the document is compared,
+    written or read with fewer left: after it was taken up, or at the next start.
+    """
+    level, depth = [document], 0
+    while level := [value for value in level if isinstance(value, Mapping | list | tuple)]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise BadInput(f"it is nested more than {MAX_DEPTH} deep")
+        level = [inner for value in level for inner in (value.values() if isinstance(value, Mapping) else value)]
 
 
 def spell(value: Any, nan: str | None = "NaN") -> Any:

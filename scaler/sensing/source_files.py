@@ -87,7 +87,7 @@ def read_source_folder(folder: str, checkpoint: str) -> SourceFolder | None:
             return None
         since = min(file.time for file in taken)
         found = SourceFolder(entries, {file.path: file for file in list_files(source, since)})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None
     return None if skips_files(found, since) else found
 

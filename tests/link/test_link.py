@@ -104,6 +104,27 @@ def test_orders_are_there_at_the_next_start_with_the_manager_gone(manager: Manag
     assert join(url="http://127.0.0.1:9", app="other").orders() is None
 
 
+def test_orders_nested_too_deeply_leave_those_before(manager: Manager, join: Join) -> None:
+    """They were taken up, could not be written, and so were lost at the next start, or at the next comparison."""
+    deep: object = 1
+    for _ in range(470):  # 940 levels: what the poll's thread still parses
+        deep = {"a": [deep]}
+    manager.say(orders=make_orders(7))
+    link = join(wait_s=0.2)
+    manager.until(lambda: ("count", 7) in manager.acknowledged)
+    manager.say(orders=make_orders(8, guards={"parse": {"pin": deep}}))
+    until(lambda: "nested more than 32 deep" in link.status().fault)
+    assert link.status().fault.startswith(f"the manager at {manager.url}: the orders cannot be read")
+    assert link.status().fault.endswith("; those before stand")
+    assert link.orders().revision == 7  # type: ignore[union-attr]
+    link.stop()
+    again = join(url="http://127.0.0.1:9")
+    assert again.orders().revision == 7  # type: ignore[union-attr]
+    again.stop()
+    manager.say(orders=make_orders(9))
+    until(lambda: join(wait_s=0.2).orders().revision == 9)  # type: ignore[union-attr]
+
+
 def test_a_restored_manager_is_followed_backwards(manager: Manager, join: Join) -> None:
     manager.say(orders=make_orders(9))
     link = join()

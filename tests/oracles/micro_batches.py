@@ -81,6 +81,36 @@ def list_batches(
             taken = upto
 
 
+class Replicas:
+    """Replicas of one type in absolute time: of those that are removed the last to start goes first."""
+
+    def __init__(self, first: int) -> None:
+        self.from_: list[float] = [-math.inf] * first  # when each serves
+        self.until: list[float] = [math.inf] * first
+
+    def change(self, time: float, delta: int, start_s: float) -> None:
+        for _ in range(delta):
+            self.from_.append(time + start_s)
+            self.until.append(math.inf)
+        for _ in range(-delta):
+            there = [i for i, until in enumerate(self.until) if until == math.inf]
+            self.until[max(there, key=lambda i: self.from_[i])] = time
+
+    def count(self, time: float) -> int:
+        return sum(begin <= time < end for begin, end in zip(self.from_, self.until, strict=True))
+
+    def find_end(self, begins: float, tuples: float, each: Callable[[int], float]) -> float:
+        """When so many tuples are done that are begun then; `each` is their seconds on so many replicas."""
+        moments = sorted(m for m in {*self.from_, *self.until} if begins < m < math.inf)
+        for now, then in itertools.pairwise([begins, *moments]):
+            done = (then - now) / each(self.count(now))
+            if done >= tuples:
+                return now + tuples * each(self.count(now))
+            tuples -= done
+        last = moments[-1] if moments else begins
+        return last + tuples * each(self.count(last))
+
+
 def find_response_quantile(
     arrivals: Arrivals, batches: list[OneBatch], delay: float, part: float, quantile: float
 ) -> float:

@@ -136,7 +136,7 @@ def parse_pairs(ctx: click.Context, parameter: click.Parameter, texts: tuple[str
             raise click.BadParameter(f"{text!r} is not of the form KEY=VALUE")
         try:
             table[key.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (tomllib.TOMLDecodeError, RecursionError):
             table[key.strip()] = value.strip()
     return table
 

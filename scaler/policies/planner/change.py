@@ -1,8 +1,8 @@
 """Choose a change of any size: the cost of staying and of every change, from the level that the load stands at.
 
 While answers are late or tuples wait nothing is given away, by what is learned and by what is stated, because what is
-learned then is of bad moments; and what it takes to catch up is part of the cost, of deployments that are wanted for
-nothing else, too.
+learned then is of bad moments; nor in the first slots in which nothing comes any more. What it takes to catch up is
+part of the cost, of deployments that are wanted for nothing else, too.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Present(NamedTuple):
     late: float  # expected cost of late answers in the next slot
     leaves: float  # what comes after the next slot for a deployment that is no rung: a change
     behind: bool
+    silent: bool  # whether the load fell silent, and may be back any slot
 
 
 @jit
@@ -74,7 +75,8 @@ def begin_choice(p: Problem, s: State, k: Integers, seen: KernelView) -> Present
     late = s.course.late[rung] if rung >= 0 else late_at(p, s, capacity)
     for m in range(s.ladder.size[0]):
         least = min(least, s.course.ahead[m] - p.w_res * s.ladder.price[s.ladder.rungs[m]])
-    return Present(slowest, seen.count, capacity, late, p.w_rcf + least, is_behind(seen))
+    silent = bool(s.chain.silence[0] > 0.0)
+    return Present(slowest, seen.count, capacity, late, p.w_rcf + least, is_behind(seen), silent)
 
 
 @jit
@@ -148,6 +150,8 @@ def cost_of(p: Problem, s: State, seen: KernelView, present: Present, to: Deploy
     level, usual_s = s.chain.level[0], s.usual[0]
     capacity = capacity_of(p, s, to.slowest, to.replicas)
     if present.behind and to.added + to.removed > 0 and not is_surely_more(p, present, to, capacity):
+        return math.inf
+    if present.silent and to.removed > 0 and capacity < present.capacity:
         return math.inf
     cost = float(s.course.ahead[to.rung]) if to.rung >= 0 else p.w_res * to.price + present.leaves
     if to.added > 0:

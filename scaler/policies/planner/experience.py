@@ -28,7 +28,7 @@ from scaler.policies.planner.workload import V, X, Y, list_outcomes
 CONSTANT = ("workload.hazard", "workload.age_edges", "workload.width", "workload.height_edges")
 DERIVED = (
     "workload.known", "workload.many", "worth.by_situation", "worth.by_age", "course.late", "course.ahead",
-    "course.full",
+    "course.full", "chain.silence",
 )  # fmt: skip
 OF_ANY_SIZE = ("chain.", "ladder.", "course.")  # as load in planner.py has them
 OF_ONE_AT_A_TIME = ("workload.", "worth.")

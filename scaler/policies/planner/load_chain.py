@@ -2,8 +2,10 @@
 
 The level follows the rates smoothly while they scatter about it, the faster the longer they stay on one side of it
 (Trigg and Leach, 1967: it does not lag behind a ramp), and goes at once to one that is far off: so noise is told from
-changes. Levels and rates are counted in logarithmic bins. What a level has shown rarely is filled in by how
-far rates and levels were from where they had been at all levels together (the pool).
+changes. A load that falls silent from one slot to the next proves nothing at first, for an upstream that lost its
+replicas puts out nothing, and the load is as it was: `silence` says so for some slots. Levels and rates are counted in
+logarithmic bins. What a level has shown rarely is filled in by how far rates and levels were from where they had been
+at all levels together (the pool).
 
 Actions do not change arrivals, so every slot teaches, whatever is deployed.
 
@@ -29,6 +31,8 @@ LEAST_SMOOTHING, SIDE_GAIN = 0.15, 0.2  # of the level; weight of a slot in the 
 JUMP_FACTOR = 3.5  # times the usual distance from the level, beyond which the level has moved
 SPREAD_GAIN, FIRST_SPREAD, LEAST_SPREAD = 0.05, 0.1, 1e-3  # of that distance; shares of the level
 DEVIATION_PER_DISTANCE = 1.25  # standard deviation over mean distance, of normal noise
+SILENT_SHARE = 0.05  # of the level, below which a load is silent
+SLOTS_OF_SILENCE = 3  # in which it does not come back, after which the load is taken to have gone
 PRIOR_VISITS = 3.0  # visits at one level that what all levels show stands for
 VISITS_TO_HALVE = 2000.0  # at so many visits a level's counts are halved: what was seen long ago fades
 SHIFTS_TO_HALVE = 50_000.0
@@ -49,6 +53,7 @@ class LoadChain(NamedTuple):
     reach: Floats  # [L, 2] from where to where they are taken to be spread evenly
     sights: Integers  # [L] rates seen in a bin
     lowest: Floats  # [1] rate up to which the first bin reaches
+    silence: Floats  # [2] slots since the load fell silent, 0 once it is back or gone; the level before
 
 
 def make_chain(highest_rate: float, bins: int = BINS) -> LoadChain:
@@ -71,6 +76,7 @@ def make_chain(highest_rate: float, bins: int = BINS) -> LoadChain:
         reach=middle[:, None] * (1.0 + BIN_WIDTH * np.array([-0.5, 0.5])),
         sights=np.zeros(bins, np.int64),
         lowest=np.array([lowest]),
+        silence=np.zeros(2),
     )
 
 
@@ -100,6 +106,7 @@ def begin_level(c: LoadChain, rate: float) -> None:
 @jit
 def observe_level(c: LoadChain, rate: float) -> None:
     """Take one slot's rate in."""
+    note_silence(c, rate)
     bins, was = c.visits.shape[0], c.place[0]
     follow_level(c, rate)
     seen, now = bin_of(c, rate), bin_of(c, c.level[0])
@@ -122,6 +129,17 @@ def observe_level(c: LoadChain, rate: float) -> None:
             c.shifts[1, j] *= 0.5
     c.place[0] = now
     c.place[1] += 1
+
+
+@jit
+def note_silence(c: LoadChain, rate: float) -> None:
+    """Count slots from the first in which next to nothing comes of a load that scatters less, until it is all back."""
+    if c.silence[0] > 0.0:
+        c.silence[0] += 1.0
+        if rate >= c.silence[1] or c.silence[0] >= SLOTS_OF_SILENCE:
+            c.silence[0] = 0.0
+    elif rate < SILENT_SHARE * c.level[0] and c.level[0] - rate > JUMP_FACTOR * c.level[1]:
+        c.silence[0], c.silence[1] = 1.0, c.level[0]
 
 
 @jit

@@ -51,7 +51,7 @@ def parse_sample(line: bytes, application: str | None) -> dict[str, Any] | None:
     try:
         event = load(line.removeprefix(b"\xef\xbb\xbf"))
         sample = {field.name: fit(event.get(field.name), field.type) for field in SCHEMA}
-    except (DamagedLine, OversizedText):
+    except (DamagedLine, OversizedText, OverflowError, RecursionError):
         return None
     sample["application"] = application or sample["application"]
     if any(sample[name] is None for name in NEEDED):

@@ -170,7 +170,7 @@ def scan(block: bytes, found: ParsedEvents) -> None:
 def note(line: bytes, parse: Parse, found: ParsedEvents) -> None:
     try:
         found.rare.extend(parse(line))
-    except DamagedLine:
+    except (DamagedLine, RecursionError):  # nested so deeply that not even its texts can be read
         found.damaged += 1
 
 

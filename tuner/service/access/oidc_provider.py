@@ -140,7 +140,7 @@ class OpenIdProvider:
             ):
                 answer.raise_for_status()
                 document = json.loads(read_whole(answer.iter_content(1 << 16)))
-        except (RequestException, ValueError) as error:
+        except (RequestException, ValueError, RecursionError) as error:
             raise self.describe_silence(error) from None
         if not isinstance(document, dict):
             raise Retry(f"{url} is no document of {self.settings.name}")

@@ -161,5 +161,5 @@ def read_deployment(text: str | None) -> tuple[tuple[str, float], ...]:
 def read_document(text: str | None) -> Any:
     try:
         return json.loads(text) if text else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -19,13 +19,16 @@ from contextlib import suppress
 from multiprocessing import resource_tracker
 from typing import TypeVar
 
+import click
+
 from tuner.cli.signals import DeferredSignals, check_interruption, deferred_signals, raising_on_termination
 from tuner.simulation.workers import end_workers
 
 Result = TypeVar("Result")
-STEP_S = 10.0  # the longest step that an interruption waits for
+STEP_S = 3.0  # that an interruption waits for the step under way, which may as well be made again
 CHILD_S = 1.0  # where the work cannot be stopped but by the end of its processes
-LEAVE_S = 5.0  # for the interpreter to end although the work goes on
+LEAVE_S = 1.0  # for the interpreter to end although the work goes on
+TELL_S = 0.5  # after which a person is told that it was heard
 WAKE_S = 0.1  # between two looks for a signal
 
 
@@ -69,11 +72,15 @@ def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None =
 
 def end_work(done: threading.Lock, signals: DeferredSignals, patience_s: float) -> bool:
     """Terminate worker processes until the work is done; False where patience ends first, or by a second signal."""
-    deadline = time.monotonic() + patience_s
+    began = time.monotonic()
+    deadline, told = began + patience_s, False
     while time.monotonic() < deadline and not signals.received:
         end_workers()
         if done.acquire(timeout=WAKE_S / 2):
             return True
+        if not told and time.monotonic() > began + TELL_S:
+            told = True
+            click.echo(f"\nStopping: the step under way has {patience_s:g} s to end.", err=True)
     return False
 
 

@@ -228,6 +228,8 @@ def test_a_trace_that_is_gone_does_not_keep_the_application_from_being_shown(pla
 
 
 def test_the_list_has_every_application(place: Path) -> None:
+    assert "there is no database" in refuse("app", "list")
+    open_store(place / "tuner.db").close()
     assert run("app", "list").stderr == "There are no applications yet; add one with: tuner app add NAME FILE.toml\n"
     for name in ("shop", "clicks", "shop"):
         succeed("app", "add", name, write(place, DEMO))

@@ -213,7 +213,6 @@ WRONG_DATABASES = (
             "push shop --why x",
             "token list",
             "db check",
-            "db upgrade",
             "db backup copy.db",
             "explain shop",
             "events shop",

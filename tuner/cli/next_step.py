@@ -1,4 +1,4 @@
-"""Name the command that comes next for an application, by what the database has of it, and what is odd there."""
+"""Name the command that comes next for an application by what the database has of it; warn of what is odd there."""
 
 from __future__ import annotations
 

@@ -60,6 +60,7 @@ from tuner.views.tuning_page import write_tuning
 from tuner.views.tuning_summary import describe_tuning
 
 INFEASIBLE = 1
+STEP_S = 3.0  # that Ctrl-C waits for the evaluation under way, which may as well be made again
 WIDTH = 46  # of what stands before the bar
 
 
@@ -183,7 +184,7 @@ def carry_out(
         yield from spread(spec, parameters, ceiling)
 
     limit = math.inf if seconds is None else seconds
-    return run_interruptibly(lambda: run_tuning(store, app, run, report, limit, evaluate), stop)
+    return run_interruptibly(lambda: run_tuning(store, app, run, report, limit, evaluate), stop, STEP_S)
 
 
 def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: dict[str, Any]) -> TuningRun:

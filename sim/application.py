@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.hold import HoldTimes, parse_hold_times
 from scaler.model.micro_batches import MicroBatches, parse_batches
 from scaler.model.task import Moments
@@ -33,6 +33,7 @@ from sim.toml_table import (
 )
 
 MAX_PATHS = 10_000
+MAX_REPLICAS = 1_000  # of an operator: tables of policies and floors grow with them
 OPERATOR: dict[str, Kind] = {
     "name": TEXT,
     "service_time": NUMBER,
@@ -91,6 +92,8 @@ class Operator:
             raise BadInput(f"operator {self.name!r}: {error}") from error
         if self.k_max < 1:
             raise BadInput(f"operator {self.name!r}: k_max is {self.k_max}, and must be at least 1")
+        if self.k_max > MAX_REPLICAS:
+            raise BadInput(f"operator {self.name!r}: k_max is {self.k_max:,}, and may be {MAX_REPLICAS:,} at most")
         if not 1 <= self.k_min <= self.k_max:
             raise BadInput(f"operator {self.name!r}: k_min is {self.k_min}, and must be from 1 to k_max, {self.k_max}")
         if not 0.0 <= self.selectivity < math.inf:
@@ -149,7 +152,8 @@ def check_edges(application: Application) -> None:
     for edge in application.edges:
         for end in (edge.upstream, edge.downstream):
             if end not in known:
-                raise BadInput(f"edge {edge}: there is no operator {end!r}; the operators are {', '.join(known)}")
+                near = suggest(end, known, "the operators are {}")
+                raise BadInput(f"edge {edge}: there is no operator {end!r}; {near}")
         if (edge.upstream, edge.downstream) in seen:
             raise BadInput(f"edge {edge} is there twice, and may be there once")
         seen.add((edge.upstream, edge.downstream))
@@ -161,7 +165,7 @@ def complete_sources(application: Application) -> dict[str, float]:
     known = [operator.name for i, operator in enumerate(application.operators) if not feeds[i]]
     for name, share in application.sources.items():
         if name not in known:
-            raise BadInput(f"sources: {name!r} is no operator without upstream; those are {', '.join(known)}")
+            raise BadInput(f"sources: {name!r} is no operator without upstream; {suggest(name, known, 'those are {}')}")
         if not 0.0 < share < math.inf:
             raise BadInput(f"sources: the share of {name!r} is {share}, and must be a positive number")
     return {name: float(application.sources.get(name, 1.0)) for name in known}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from sim.trace import EPOCH, Trace
 
 DAY_S = 86_400.0
@@ -109,7 +109,7 @@ GENERATORS: dict[str, Callable[..., Trace]] = {
 def generate(name: str, **parameters: Any) -> Trace:
     """The trace of a generator known by name."""
     if name not in GENERATORS:
-        raise BadInput(f"there is no generator {name!r}; choose one of {', '.join(GENERATORS)}")
+        raise BadInput(f"there is no generator {name!r}; {suggest(name, GENERATORS)}")
     known = inspect.signature(GENERATORS[name]).parameters
     for parameter in parameters:
         if parameter not in known:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator, read_application
 
@@ -63,8 +63,8 @@ def find_application(name_or_path: str | Path, **parameters: Any) -> Application
     build = APPLICATIONS.get(str(name_or_path))
     if build is None:
         if Path(name_or_path).suffix.lower() != ".toml":
-            known = ", ".join(APPLICATIONS)
-            raise BadInput(f"there is no application {str(name_or_path)!r}; choose {known} or name a .toml file")
+            known = suggest(str(name_or_path), APPLICATIONS, "choose {} or name a .toml file")
+            raise BadInput(f"there is no application {str(name_or_path)!r}; {known}")
         build = read_application
         parameters = {"path": name_or_path, **parameters}
     try:

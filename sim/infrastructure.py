@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType, Supply
 from sim.toml_table import NUMBER, NUMBERS, TABLES, TEXT, WHOLE, Kind, Table, check_table, name_item, read_toml
@@ -79,8 +79,8 @@ def find_infrastructure(name_or_path: str | Path, n_res: int | None = None) -> I
     found = INFRASTRUCTURES.get(str(name_or_path))
     if found is None:
         if Path(name_or_path).suffix.lower() != ".toml":
-            known = ", ".join(INFRASTRUCTURES)
-            raise BadInput(f"there is no infrastructure {str(name_or_path)!r}; choose {known} or name a .toml file")
+            known = suggest(str(name_or_path), INFRASTRUCTURES, "choose {} or name a .toml file")
+            raise BadInput(f"there is no infrastructure {str(name_or_path)!r}; {known}")
         found = read_infrastructure(name_or_path)
     if n_res is None:
         return found

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.hold import HoldTimes, late_seconds
 from sim.hold_law import AT_ONCE, KINDS, PAUSE, PROGRESSIVE, SPARK, STOP, HoldLaw, Moves, plan_hold
 from sim.toml_table import NUMBER, TEXT, WHOLE, Kind, check_table
@@ -60,7 +60,7 @@ class Migration:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise BadInput(f"there is no migration {self.kind!r}; choose one of {', '.join(KINDS)}")
+            raise BadInput(f"there is no migration {self.kind!r}; {suggest(self.kind, KINDS)}")
         if self.hash not in HASHES:
             raise BadInput(f"keys are placed by hash {self.hash!r}; choose one of {', '.join(HASHES)}")
         if not all(0.0 < rate < math.inf for rate in (self.read_rate, self.write_rate, self.network_rate)):

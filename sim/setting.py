@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.change_budget import ChangeBudget, share_pause
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.kernel import Integers
 from scaler.model.task import Moments, Task, Weights, check_quantile
 from sim.application import Application, Operator, equal_shares, name_path, order, paths, upstream
@@ -55,7 +55,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         if self.plant not in PLANTS:
-            raise BadInput(f"there is no plant {self.plant!r}; choose one of {', '.join(PLANTS)}")
+            raise BadInput(f"there is no plant {self.plant!r}; {suggest(self.plant, PLANTS)}")
         check_quantile(self.quantile)
         if not self.r_max > 0.0:
             raise BadInput(f"R_max is {self.r_max} s, and must be positive")
@@ -69,7 +69,7 @@ class Setting:
         check_migration(self)
         for name in self.bounds:
             if name not in names:
-                known = f"{self.application.name} has {', '.join(names)}"
+                known = suggest(name, names, f"{self.application.name} has {{}}")
                 raise BadInput(f"a latency bound names operator {name!r}; {known}")
         if self.path_bounds:
             path_limits(self)
@@ -79,7 +79,8 @@ def check_first(setting: Setting) -> None:
     types = [node.name for node in setting.infrastructure.types]
     for name, count in setting.first.items():
         if name not in types:
-            raise BadInput(f"the first replicas are on {name!r}; {setting.infrastructure.name} has {', '.join(types)}")
+            known = suggest(name, types, f"{setting.infrastructure.name} has {{}}")
+            raise BadInput(f"the first replicas are on {name!r}; {known}")
         if count < 0:
             raise BadInput(f"the first replicas on {name!r} are {count}, and must be 0 or more")
     total = sum(setting.first.values())
@@ -144,11 +145,9 @@ def path_limits(setting: Setting) -> dict[tuple[int, ...], float]:
     application, stated = setting.application, dict(setting.path_bounds)
     limits = {path: stated.pop(name_path(application, path), setting.r_max) for path in paths(application)}
     if stated:
-        known = [name_path(application, path) for path in limits]
-        raise BadInput(
-            f"a bound is given for the path {next(iter(stated))!r}; the paths are {', '.join(known[:5])}"
-            + (", ..." if len(known) > 5 else "")
-        )
+        wrong, known = next(iter(stated)), [name_path(application, path) for path in limits]
+        near = suggest(wrong, known[:5], "the paths are {}" + (", ..." if len(known) > 5 else ""))
+        raise BadInput(f"a bound is given for the path {wrong!r}; {near}")
     if not min(limits.values()) > 0.0:
         raise BadInput(f"the bound of a path is {min(limits.values())} s, and must be positive")
     return limits

@@ -9,14 +9,14 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.wire import MAX_DEPTH, check_depth
 
 Table = Mapping[str, Any]
+KEYS = "the keys are {}"
 
 
 class Kind(NamedTuple):
@@ -80,7 +80,7 @@ def check_table(
     """
     for key, value in table.items():
         if key not in kinds:
-            raise BadInput(f"{place(key)}: there is no such key here; {suggest(key, kinds)}")
+            raise BadInput(f"{place(key)}: there is no such key here; {suggest(key, kinds, KEYS)}")
         if not kinds[key].fits(value):
             raise BadInput(f"{place(key)} is {spell(value)}, and must be {kinds[key].says.format(key=key)}")
     for key in required:
@@ -97,12 +97,6 @@ def name_item(kind: str, table: Table, number: int) -> str:
     """The place of a table in a list: by its name, or by its number where it has none."""
     name = table.get("name")
     return f"{kind} {name!r}" if TEXT.fits(name) else f"{kind} {number}"
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """The nearest known word, or all of them where none is near."""
-    near = get_close_matches(word, known := list(known), 1)
-    return f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
 
 
 def format_document(document: Table, head: str = "") -> str:

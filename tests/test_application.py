@@ -289,7 +289,11 @@ def test_a_table_is_enough() -> None:
             "edge 1: weight: there is no such key here; the keys are from, to",
         ),
         ('from = "split"', "", "edge 1: from is missing, and must be a text"),
-        ('from = "split"', 'from = "spilt"', "edge spilt -> count: there is no operator 'spilt'; the operators are"),
+        (
+            'from = "split"',
+            'from = "spilt"',
+            "edge spilt -> count: there is no operator 'spilt'; did you mean 'split'?",
+        ),
         ('name = "count"', 'name = "split"', "operator 'split' is named twice, and each must have a name of its own"),
         ('name = "count"', "", "operator 2: name is missing, and must be a text"),
         (

@@ -217,7 +217,7 @@ def test_show_says_everything_to_people_and_to_programs(place: Path) -> None:
 def test_a_version_that_is_not_there_is_one_sentence(place: Path) -> None:
     succeed("app", "add", "shop", write(place, DEMO))
     assert refuse("app", "show", "shop", "--version", 2) == "application 'shop' has no version 2; its newest is 1"
-    assert refuse("app", "show", "shap") == "there is no application 'shap'; there are shop"
+    assert refuse("app", "show", "shap") == "there is no application 'shap'; did you mean 'shop'?"
 
 
 def test_a_trace_that_is_gone_does_not_keep_the_application_from_being_shown(place: Path) -> None:
@@ -228,6 +228,8 @@ def test_a_trace_that_is_gone_does_not_keep_the_application_from_being_shown(pla
 
 
 def test_the_list_has_every_application(place: Path) -> None:
+    assert "there is no database" in refuse("app", "list")
+    open_store(place / "tuner.db").close()
     assert run("app", "list").stderr == "There are no applications yet; add one with: tuner app add NAME FILE.toml\n"
     for name in ("shop", "clicks", "shop"):
         succeed("app", "add", name, write(place, DEMO))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from scaler.model.task import Weights
 from tests.commands import refuse, run, succeed
+from tuner.cli import tune_command
 from tuner.cli.list_commands import SORTS as OFFERED
 from tuner.cli.list_commands import STATES
 from tuner.scenario.scenario import read_scenario
@@ -20,7 +23,7 @@ from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective
 from tuner.store.records import TRIAL_STATES, ObjectiveRecord, Trial, TuningRun
-from tuner.store.runs import start_run
+from tuner.store.runs import find_state, list_runs, name_machine, name_owner, start_run
 from tuner.store.trials import SORTS, add_trial
 from tuner.views.grid import deal_out
 
@@ -106,8 +109,8 @@ def test_trials_are_a_table_that_lines_up(db: Path) -> None:
         end = head.index(name) + len(name)
         assert all(row[end - 1] != " " and row[end] == " " for row in rows)
     said = [" ".join(row.split()) for row in rows]
-    assert said[0] == "5 1 pruned search 16.000 0.250 3.00 2.00 yes 0.400 40,000 0.31 2026-05-01 12:04:30 UTC"
-    assert said[4] == "9 1 failed search - - - - - - - - 2026-05-01 12:08:30 UTC"
+    assert said[0] == "5 1 pruned search 16.000 0.250 3.00 2.00 yes 0.400 40,000 0.31 2026-05-01 12:04:30 UTC -"
+    assert said[4] == "9 1 failed search - - - - - - - - 2026-05-01 12:08:30 UTC -"
     assert result.stderr == "8 of 12; --limit 0 shows all.\n"
 
 
@@ -138,7 +141,7 @@ def test_no_trials_are_told_from_no_application(db: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "There are no such trials of 'clicks'.\n"
     assert json.loads(succeed("trials", "clicks", "--json")) == []
-    assert refuse("trials", "shap") == "there is no application 'shap'; there are clicks, shop"
+    assert refuse("trials", "shap") == "there is no application 'shap'; did you mean 'shop'?"
     assert refuse("trials", "shop", "--run", 3) == "application 'shop' has no run 3; its runs are 2 and 1"
     assert refuse("trials", "clicks", "--run", 1) == "application 'clicks' has no run 1; it was not tuned yet"
     assert refuse("trials", "shop", "--json", "--csv").startswith("--json and --csv both say how to print")
@@ -148,7 +151,7 @@ def test_no_trials_are_told_from_no_application(db: Path) -> None:
     assert refuse("trial", "shop", 99) == (
         "application 'shop' has no trial 99; `tuner trials shop` lists those that there are"
     )
-    assert refuse("trial", "shap", 1) == "there is no application 'shap'; there are clicks, shop"
+    assert refuse("trial", "shap", 1) == "there is no application 'shap'; did you mean 'shop'?"
     assert "has no tuning run 3; `tuner runs shop`" in refuse("report", "shop", "--run", 3)
 
 
@@ -226,7 +229,10 @@ def test_an_application_knows_what_was_searched_for_it(db: Path) -> None:
     shown = succeed("app", "show", "shop")
     assert "Searched: 2 runs with 12 trials; the best feasible one costs 14 an hour." in shown
     assert "No objective is in full use." in shown
-    assert "Objective 1, proposed since 2026-05-01 12:00:00 UTC, costs 9.500 an hour (standard error 0.250):" in shown
+    assert (
+        "Objective 1, proposed since 2026-05-01 12:00:00 UTC, costs 9.500 an hour as verified (standard error 0.250):"
+        in shown
+    )
     assert "bounds   op1 12 ms, op2 30 ms, op3 18 ms" in shown
     assert json.loads(succeed("app", "show", "shop", "--json"))["proposed"]["weights"]["perf"] == 0.5
 
@@ -235,3 +241,50 @@ def test_a_table_that_is_too_wide_comes_in_parts_that_each_begin_with_the_names(
     assert deal_out([4, 6, 6, 6], 1, 80) == [[0, 1, 2, 3]]
     assert deal_out([4, 6, 6, 6], 1, 22) == [[0, 1, 2], [0, 3]]
     assert deal_out([4, 60, 6], 1, 22) == [[0, 1], [0, 2]]
+
+
+def test_a_trial_and_its_verification_name_each_other(db: Path) -> None:
+    """One price was shown by `trial`, the other by `objectives`, and nothing led from one to the other."""
+    first, third = (json.loads(succeed("trial", "shop", number, "--json")) for number in (1, 3))
+    assert (first["verified"]["trial"], first["verified"]["price"]) == (3, 18.0)
+    assert (third["detail"]["of"], third["verified"]) == (1, None)
+    assert not {"id", "run_id", "number", "place", "surrogate_id"} & (first.keys() | third.keys())
+    assert "costs 18.00 per hour (its verified price, which objectives show): trial 3." in succeed("trial", "shop", 1)
+    assert "This verifies trial 1 on fresh seeds" in succeed("trial", "shop", 3)
+    listed = {row["trial"]: row for row in csv.DictReader(io.StringIO(succeed("trials", "shop", "--run", 1, "--csv")))}
+    assert (listed["1"]["verified"], listed["3"]["of"]) == ("3", "1")
+    assert "by 3: 18" in succeed("trials", "shop", "--run", 1)
+
+
+def test_a_run_that_nobody_holds_is_interrupted(db: Path) -> None:
+    """Its process was killed or ended by SIGTERM, and it was shown as running."""
+    found = json.loads(succeed("runs", "shop", "--json"))
+    assert {run["state"] for run in found} == {"interrupted"}  # their leases ran out
+    assert not {"id", "ordinal", "owner", "fence"} & found[0].keys()
+    assert "The run was interrupted, and goes on with: tuner tune shop --resume" in succeed("report", "shop")
+    with closing(open_store(db)) as store:
+        now = time.time()
+        with store.begin() as session:
+            version = load_application(session, "shop")
+            held = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, now, {}), name_owner(), now)
+        assert find_state(held, now) == "running"
+        assert json.loads(succeed("runs", "shop", "--json"))[0]["state"] == "running"
+        assert "is under way" in refuse("remove-run", "shop", held.ordinal, "--why", "x")
+        dead = replace(held, owner=f"{name_machine()}:4194999:x")
+        assert find_state(dead, now) == "interrupted"
+
+
+def test_ctrl_c_leaves_the_run_to_resume(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where the search's own thread is left behind and can release nothing."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune_command, "carry_out", interrupt)
+    ended = run("tune", "clicks", "--policy", "threshold-c")
+    assert ended.exit_code == 130
+    assert "Tuning run 1 is interrupted; no trial had ended. Resume it with: tuner tune clicks --resume" in ended.stderr
+    with closing(open_store(db)) as store, store.read() as session:
+        (one,) = list_runs(session, "clicks")
+    assert one.owner is None
+    assert find_state(one, time.time()) == "interrupted"

@@ -46,6 +46,9 @@ WRONG_FLAGS = (
     Mistake("push shop", "Missing option '--why'"),
     Mistake("app nosuch", "No such command 'nosuch'"),
     Mistake("token make anna --scope all", "'all' is not one of"),
+    Mistake("token make anna --app shop", "Missing option '--scope'. Choose from report, read, tune, push"),
+    Mistake("completion", "Choose from bash, zsh, fish"),
+    Mistake("control lock shop --why x", "Choose from out, in"),
     Mistake("completion tcsh", "'tcsh' is not one of"),
     Mistake("trial shop one", "'one' is not a valid integer range"),
     *(
@@ -83,12 +86,21 @@ WRONG_VALUES = (
     Mistake("simulate --option nosuch", "is not of the form KEY=VALUE"),
     Mistake("simulate --n-res 99", "n_res is 99"),
     Mistake("simulate --k-max 0", "k_max is 0"),
+    Mistake("simulate --k-max 100000", "k_max is 100,000, and may be 1,000 at most"),
+    Mistake("simulate --policy planer", "there is no policy 'planer'; did you mean 'planner'?"),
+    Mistake("tune shop --policy planer", "there is no policy 'planer'; did you mean 'planner'?"),
+    Mistake("tune shap", "there is no application 'shap'; did you mean 'shop'?"),
+    Mistake("ingest log --app shop --window 10min", "'10min' is no seconds; write it as in 0.06, 60ms or 2m"),
+    Mistake("ingest log --app shop --watch --every 10ms", "0.01 is not in the range"),
+    Mistake("push nosuch 3 --why x", "there is no application 'nosuch'"),
     Mistake("app add a/b good.toml", "'a/b' is no name for an application"),
     Mistake("init log --app a/b", "'a/b' is no name for an application"),
     Mistake("tune shop --eta-v 150%", "eta_v is 1.5"),
     Mistake("tune shop --eta-v 5kg", "write it as in 0.05 or 5%"),
     Mistake("tune shop --r-max 1ms", "no deployment answers within"),
     Mistake("tune shop --engine nosuch", "there is no engine 'nosuch'"),
+    Mistake("tune shop --engine GP", "there is no engine 'GP'; did you mean 'gp'?"),
+    Mistake("what-if clicks.zstd --query parze", "the log has no query 'parze'; did you mean 'parse'?"),
     Mistake("tune shop --held-out 95%", "--held-out is 0.95"),
     Mistake("tune shop --policy nosuch", "nosuch"),
     Mistake("tune shop --gap 9", "--since, --until and --gap choose of monitored arrivals"),
@@ -126,6 +138,10 @@ WRONG_FILES = (
     Mistake("init clicks.zstd --app new --folder data.json/new", "there can be no folder data.json/new"),
     Mistake("lab traces data.json/new", "there can be no folder data.json/new"),
     Mistake("dashboards data.json/new", "there can be no folder data.json/new"),
+    Mistake("app add other bad_bound.toml", "a latency bound names operator 'pares'; did you mean 'parse'?"),
+    Mistake("simulate bad_bound.toml", "a latency bound names operator 'pares'; did you mean 'parse'?"),
+    Mistake("simulate bad_edge.toml", "there is no operator 'cuont'; did you mean 'count'?"),
+    Mistake("simulate bad_first.toml", "the first replicas are on 'cor'; did you mean 'core'?"),
     Mistake("simulate wrong_flag.toml", "wrong_flag.toml, [qos] r_max is true, and must be"),
     Mistake("lab compare good.toml", "good.toml is a scenario, which `tuner simulate` replays"),
     Mistake("lab reproduce table2 --traces missing", "missing/taxi.txt.gz is not there"),
@@ -157,6 +173,24 @@ WRONG_ORDER = (
     Mistake("control lift shop pin --why x", "no pin stands"),
     Mistake("push shop --why ''", "--why is empty"),
 )
+CHAIN = """\
+[[application.operator]]
+name = "parse"
+service_time = 0.005
+scv = 1.0
+[[application.operator]]
+name = "count"
+service_time = 0.005
+scv = 1.0
+[[application.edge]]
+from = "parse"
+to = "count"
+"""
+NODE = """\
+[infrastructure]
+first = "cor"
+node = [{ name = "core", speedup = 1.0, price = 1.0 }]
+"""
 WRONG_DATABASES = (
     Mistake("app list --store junk.db", "junk.db is no SQLite database"),
     Mistake("app list --store other.db", "holds tables of something else"),
@@ -164,6 +198,27 @@ WRONG_DATABASES = (
     Mistake("app list --store no/such/tuner.db", "there is no folder"),
     Mistake("app list --store mysql://localhost/tuner", "mysql:// is no database that this works with"),
     Mistake("app list --store sqlite:///:memory:", "names no file"),
+    *(
+        Mistake(f"{words} --store tunner.db", "there is no database tunner.db; name yours with --store or TUNER_STORE")
+        for words in (
+            "app list",
+            "app show shop",
+            "samples shop",
+            "trials shop",
+            "report shop",
+            "objectives shop",
+            "tune shop",
+            "surrogate fit shop",
+            "live status shop",
+            "push shop --why x",
+            "token list",
+            "db check",
+            "db backup copy.db",
+            "explain shop",
+            "events shop",
+            "audit verify",
+        )
+    ),
 )
 MISTAKES = (*WRONG_FLAGS, *WRONG_VALUES, *WRONG_FILES, *WRONG_ORDER, *WRONG_DATABASES)
 
@@ -178,6 +233,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rates.csv": "rate\n5\n", "rates.xlsx": "x", "wrong_key.toml": "[qos]\nrmax = 1\n",
         "wrong_type.toml": '[qos]\nr_max = "60ms"\n', "wrong_flag.toml": "[qos]\nr_max = true\n",
         "wrong_table.toml": "[qso]\nr_max = 1\n",
+        "bad_bound.toml": f"{CHAIN}[qos]\nbounds = {{ pares = 0.02 }}\n",
+        "bad_edge.toml": CHAIN.replace('to = "count"', 'to = "cuont"'),
+        "bad_first.toml": f"{CHAIN}{NODE}",
         "junk.db": "no database at all, but long enough to be read as one\n" * 9,
     }  # fmt: skip
     for name, text in texts.items():

@@ -183,7 +183,7 @@ BAD_FILES = {
     "[qos]\nquantile = 1": r"\[qos\]: the quantile is 1, and must be 0.5 to 0.999, as 0.95 is for p95; leave it out",
     "[qos]\nquantile = 95.0": r"\[qos\]: the quantile is 95, and must be 0.5 to 0.999",
     "[qos]\nquantile = 'p95'": r"\[qos\] quantile is 'p95', and must be a finite number",
-    "[qos.bounds]\noparator = 0.1": r"'oparator'; single has operator",
+    "[qos.bounds]\noparator = 0.1": r"'oparator'; did you mean 'operator'",
     "[policy]\nname = 'nope'": r"\[policy\]: there is no policy 'nope'; choose one of static",
     "[policy]\nnames = []": r"\[policy\]: there is no policy",
     "[policy]\nname = 'ql'\nnames = ['ql']": r"\[policy\] has name and names",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
+NEAR = 0.75  # of 1, how alike two words are from which one may be meant by the other
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 
 
@@ -18,6 +21,14 @@ class NotReady(RuntimeError):
 
 class Retry(RuntimeError):
     """A passing fault: the same call may succeed later."""
+
+
+def suggest(word: str, known: Iterable[str], listed: str = "choose one of {}") -> str:
+    """The end of a refusal: the known name that is nearest to a misspelt one, or all of them where none is near."""
+    names = list(known)
+    by_lower = {name.lower(): name for name in names}
+    near = get_close_matches(word.lower(), by_lower, 1, NEAR)
+    return f"did you mean {by_lower[near[0]]!r}?" if near else listed.replace("{}", ", ".join(names))
 
 
 def find_pause(failures: int, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S) -> float:

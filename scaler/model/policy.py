@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.jit import fastest
 from scaler.model.joint_changes import price_pause, value_wish, weigh_wish
 from scaler.model.kernel import (
@@ -166,7 +166,7 @@ def check_options(title: str, known: Sequence[str], options: Mapping[str, Any]) 
     """Refuse an option that the policy of this title does not know."""
     for name in options:
         if name not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            takes = suggest(name, known, "it takes {}") if known else "it takes none"
             raise BadInput(f"{title} has no option {name!r}; {takes}")
 
 

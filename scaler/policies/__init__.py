@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.policy import Kernel
 from scaler.model.registry import load_named
 from scaler.policies.coordinator import Coordinator
@@ -83,5 +83,5 @@ def find_policy(name: str) -> Kernel:
 def find_any(name: str) -> Kernel | Coordinator:
     """The policy or the coordinator of this name."""
     if name not in COORDINATORS and name not in POLICIES:
-        raise BadInput(f"there is no policy {name!r}; choose one of {', '.join((*POLICIES, *COORDINATORS))}")
+        raise BadInput(f"there is no policy {name!r}; {suggest(name, (*POLICIES, *COORDINATORS))}")
     return find_coordinator(name) if name in COORDINATORS else find_policy(name)

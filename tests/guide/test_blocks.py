@@ -152,5 +152,5 @@ def test_a_wrong_command_would_be_found(text: str, fault: str) -> None:
 
 
 def test_a_block_that_fails_says_where(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=r"line 7: tuner app show shop\nError: there is no application"):
+    with pytest.raises(AssertionError, match=r"line 7: tuner app show shop\nError: there is no database"):
         run_block(Block("sh", RUN, "tuner app show shop\n", 7), tmp_path)

@@ -12,15 +12,19 @@ from fastapi import FastAPI
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from scaler.model.errors import Retry
+from scaler.model.task import Weights
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
 from tuner.rollout.retuning_settings import DEFAULTS
 from tuner.service.api.problems import HANDLERS
+from tuner.store.applications import add_application, load_application
 from tuner.store.audit_log import add_event
 from tuner.store.connection import Store
 from tuner.store.faults import StaleState
+from tuner.store.objectives import add_objective
 from tuner.store.orders import load_orders
-from tuner.store.records import DecisionRecord, EventRecord
-from tuner.store.runs import find_retuning
+from tuner.store.records import DecisionRecord, EventRecord, ObjectiveRecord, Trial, TuningRun
+from tuner.store.runs import find_retuning, start_run
+from tuner.store.trials import add_trial, find_trial
 
 
 def put_shop(client: httpx.Client, **tables: Any) -> httpx.Response:
@@ -207,11 +211,38 @@ def test_sketches_of_response_times_are_reported_and_listed(shop: httpx.Client) 
 def test_what_is_not_there_is_said(shop: httpx.Client) -> None:
     for place in ("decisions", "samples", "events", "objectives", "surrogates", "runs", "scalers", "controls"):
         assert "no application 'other'" in sentence(shop.get(f"/v1/applications/other/{place}"), 404)
-    for place in ("/v1/runs/5", "/v1/runs/5/trials", "/v1/trials/5", "/v1/applications/shop/orders", "/v1/nothing"):
+    numbered = (f"/v1/applications/shop/{place}" for place in ("runs/5", "runs/5/trials", "trials/5", "orders"))
+    for place in (*numbered, "/v1/runs/5", "/v1/nothing"):
         assert sentence(shop.get(place), 404)
     answer = shop.delete("/v1/applications")
     assert "cannot be done" in sentence(answer, 405)
     assert answer.headers["allow"] == "GET"
+
+
+def test_runs_and_trials_go_by_the_numbers_that_people_see(shop: httpx.Client, store: Store) -> None:
+    """By ids of the database, which are of all applications together, `/v1/trials/58` was another's."""
+    with store.begin() as session:
+        for app, count in (("other", 3), ("shop", 2)):
+            version = add_application(session, app, SHOP, 1.0) if app == "other" else load_application(session, app)
+            run = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, 5.0, {}), "somebody", 5.0)
+            for number in range(count):
+                detail = {"purpose": "verify", "of": 0} if number == 1 else {}
+                trial = Trial(run.id or 0, number, {}, "complete", 7, 6.0, 7.0, price=5.0 + number, detail=detail)
+                add_trial(session, run, trial, 7.0)
+        made_of = find_trial(session, "shop", 1)
+        add_objective(session, ObjectiveRecord("shop", Weights(), BOUNDS, 8.0, trial_id=made_of.id))
+    place = "/v1/applications/shop"
+    (listed,) = shop.get(f"{place}/runs").json()["items"]
+    assert listed == shop.get(f"{place}/runs/1").json()
+    assert (listed["run"], listed["state"]) == (1, "interrupted")
+    first, second = shop.get(f"{place}/runs/1/trials").json()["items"]
+    assert [first, second] == [shop.get(f"{place}/trials/{number}").json() for number in (1, 2)]
+    assert (first["trial"], first["run"], first["verified"]["trial"], first["verified"]["price"]) == (1, 1, 2, 6.0)
+    assert (second["trial"], second["detail"]["of"], second["verified"]) == (2, 1, None)
+    (objective,) = shop.get(f"{place}/objectives").json()["items"]
+    assert (objective["trial"], objective["run"], objective["searched_price"]) == (1, 1, 5.0)
+    assert not {"id", "run_id", "number", "ordinal", "trial_id"} & (listed.keys() | first.keys() | objective.keys())
+    assert "has no trial 3" in sentence(shop.get(f"{place}/trials/3"), 404)
 
 
 def test_filters_that_nobody_knows_are_refused(shop: httpx.Client) -> None:

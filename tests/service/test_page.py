@@ -35,7 +35,7 @@ from tuner.store.objectives import add_objective, load_objective
 from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, ObjectiveRecord, Scaler
 from tuner.store.tables import RUNS, TRIALS
-from tuner.store.trials import TrialFilter, find_verified, list_trials
+from tuner.store.trials import TrialFilter, list_trials, load_repeats
 
 PAGES = (
     *("/", "/applications/clicks", "/applications/clicks?last=30d&kind=BLOCKED&kind=HELD", "/applications/payments"),
@@ -394,10 +394,20 @@ def test_a_verification_names_its_trial_by_number(site: Site) -> None:
     with site.store.read() as session:
         trials = list_trials(session, TrialFilter("clicks"))
         one = next(trial for trial in trials if trial.about.of is not None)
-        repeated = find_verified(session, one)
+        repeated = load_repeats(session, [one.run_id]).find_repeated(one)
     assert repeated is not None
     assert repeated.ordinal != one.about.of
-    assert f"trial {repeated.ordinal}" in site.see(f"/trials/{one.ordinal}?app=clicks").text.partition("Further")[2]
+    verification, verified = (site.see(f"/trials/{trial.ordinal}?app=clicks") for trial in (one, repeated))
+    assert f"This verifies trial {repeated.ordinal} on fresh seeds" in verification.said
+    assert f"/trials/{repeated.ordinal}?app=clicks" in verification.links()
+    assert f"its verified price, which objectives show): trial {one.ordinal}" in verified.said
+    assert f"/trials/{one.ordinal}?app=clicks" in verified.links()
+
+
+def test_a_link_without_an_application_says_what_is_missing(site: Site) -> None:
+    for place in ("/runs/1", "/trials/1", "/objectives/1", "/explain", "/candidate"):
+        page = site.see(place, 400)
+        assert f"the link names no application; add it, as in {place}?app=NAME" in page.said
 
 
 def test_a_time_without_a_slot_leads_to_the_slots_beside(site: Site) -> None:

@@ -217,7 +217,7 @@ def test_lists_are_bounded_in_bytes(kept: Store, monkeypatch: pytest.MonkeyPatch
 
 
 def test_runs_of_other_applications_are_not_there(kept: Store) -> None:
-    """`/v1/runs/1` told a token of another application what this one is called."""
+    """An address by an id of the database told a token of another application what this one is called."""
     with kept.begin() as session:
         version = add_application(session, "secret project", SHOP, 1.0)
         run = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, 5.0, {}), "somebody", 5.0)
@@ -225,7 +225,8 @@ def test_runs_of_other_applications_are_not_there(kept: Store) -> None:
         _, secret = make_token(session, "stranger", ["read"], "a test", time.time(), applications=["shop"])
     with limited(kept, RateLimits(), secret) as client:
         assert client.post("/login", data={"token": secret}, headers=PAGE).status_code == 303
-        for place in ("/v1/runs/{}", "/v1/runs/{}/trials", "/v1/trials/{}", "/runs/{}?app=shop", "/trials/{}?app=shop"):
+        own = (f"{APP}/{place}" for place in ("runs/{}", "runs/{}/trials", "trials/{}"))
+        for place in (*own, "/runs/{}?app=shop", "/trials/{}?app=shop"):
             there, missing = (client.get(place.format(number)) for number in (1, 9))
             assert (there.status_code, missing.status_code) == (404, 404), place
             assert there.text.replace("1", "9") == missing.text.replace("1", "9"), place
@@ -233,7 +234,8 @@ def test_runs_of_other_applications_are_not_there(kept: Store) -> None:
         for place in ("/runs/1", "/trials/1"):
             assert client.get(f"{place}?app=secret+project").status_code == 403
     with limited(kept, RateLimits(), add_secret(kept)) as client:
-        assert [client.get(place).status_code for place in ("/v1/runs/1", "/v1/trials/1")] == [200, 200]
+        theirs = [f"/v1/applications/secret%20project/{place}" for place in ("runs/1", "runs/1/trials", "trials/1")]
+        assert [client.get(place).status_code for place in theirs] == [200, 200, 200]
 
 
 @pytest.mark.parametrize(

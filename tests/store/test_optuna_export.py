@@ -188,7 +188,7 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     for path, application, said in (
         (there, None, "is there already; name a new file"),
         (tmp_path / "no" / "x.db", None, "there is no folder"),
-        (tmp_path / "x.db", "shap", "there is no application 'shap'; there are clicks, shop"),
+        (tmp_path / "x.db", "shap", "there is no application 'shap'; did you mean 'shop'?"),
     ):
         with pytest.raises(BadInput, match=said):
             export_to_optuna(store, application, path)

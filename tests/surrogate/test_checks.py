@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import stats
 
 from scaler.model.sample import Sample
 from tests.surrogate.worlds import WINDOW, batch_stream, load_pattern, queue_stream
-from tuner.surrogate.checks import CHECKS
+from tuner.surrogate.checks import CHECKS, check_windows
 from tuner.surrogate.drift import ALARM, WindowProfile, judge_changes, measure_profile
 from tuner.surrogate.fit import check_drift_since, fit
 from tuner.surrogate.observed_windows import build_windows
@@ -243,3 +244,25 @@ def test_a_backlog_that_nobody_counted_is_seen_from_what_was_taken_in() -> None:
 @pytest.mark.slow
 def test_micro_batches_pass_too() -> None:
     assert worst(fit(batch_stream(WINDOWS), "shop").checks) == "pass"
+
+
+def test_advice_on_windows_does_not_turn_round() -> None:
+    """At 8 s it asked for windows of 10 s, and at 10 s for shorter ones."""
+    short = check_windows(see_windows(65, 8.0, 0.92))
+    assert short.verdict == "warn"
+    assert "ingest a longer time, for 60 are wanted, with windows of 10 s or more" in short.says
+    longer = check_windows(see_windows(52, 10.0, 0.92))
+    assert "ingest a longer time with windows as these" in longer.says
+    wide = check_windows(see_windows(30, 60.0, 0.92))
+    assert "ingest a longer time, or windows of 10 s" in wide.says
+    assert check_windows(see_windows(65, 10.0, 0.92)).verdict == "pass"
+    unseen = see_windows(30, 60.0, 0.92)
+    unseen.points = ()  # no response time is known, so that nothing says how short windows may be
+    assert "ingest a longer time with windows as these" in check_windows(unseen).says
+
+
+def see_windows(count: int, length: float, response: float) -> Any:
+    """What the check looks at, of so many windows that are all sound."""
+    points = tuple(SimpleNamespace(observed=response) for _ in range(count))
+    windows = SimpleNamespace(length=np.full(count, length))
+    return SimpleNamespace(sound=np.ones(count, bool), points=points, windows=windows)

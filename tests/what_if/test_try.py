@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import runpy
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.commands import refuse, run, succeed
 from tests.what_if.record import write_log
 
 RECORDED = Path(__file__).parent / "recorded" / "unnamed.zstd"  # local[2], 40 records/s of 4 ms each, no query name
+DEMO = files("tuner.demo").joinpath("recorded", "clicks.zstd")  # one partition, on one core
 NAME = "460e960c"  # the beginning of the query's id
 WAVING = [800, 900, 700, 1000, 600] * 8
 
@@ -32,9 +34,21 @@ class TestTry:
         said = succeed("try", RECORDED)
         assert "Found 1 streaming query with 41 batches" in said
         assert f"{NAME}: The least that meets it is 1 executor" in said
-        assert "More executors than recorded cannot help" in said
+        assert "More executors than recorded help only with more partitions, for a batch has 2 tasks now" in said
+        assert "An executor here runs 2 tasks at a time; `tuner init` and `tune` count replicas" in said
         assert "Executor-hours:" in said
         assert "Next: tuner init " in said
+
+    def test_one_task_a_batch_is_told_from_no_use(self, tmp_path: Path) -> None:
+        """`try` said that executors cannot help, and the demo scaled the same stream out to several."""
+        said = succeed("try", DEMO)
+        assert "help only with more partitions, for a batch has 1 task now" in said
+        assert "if partitioned" in said
+        assert "what a batch takes at the mean rate" in said
+        succeed("init", DEMO, "--app", "clicks", "--folder", tmp_path)
+        drafted = (tmp_path / "clicks.toml").read_text()
+        assert "its batches had 1 task in the" in drafted
+        assert "partitions =" not in drafted
 
     def test_a_folder_of_several_queries_gets_a_row_each(self, tmp_path: Path) -> None:
         write_log(tmp_path, WAVING).rename(tmp_path / "one")

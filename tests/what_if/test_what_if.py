@@ -100,7 +100,7 @@ def test_overhead_bound_stream_is_told_to_raise_its_trigger() -> None:
     assert not answer.scaling.helps
     assert answer.scaling.least_trigger_s == pytest.approx(6.0, rel=0.02)
     assert "More executors than recorded cannot help" in sentences(answer)
-    assert "The trigger of 5 s is shorter than batches can be; raise it to 6" in sentences(answer)
+    assert "The trigger of 5 s is shorter than such batches can be; raise it to 6" in sentences(answer)
 
 
 def test_warm_up_is_left_out_and_said(tmp_path: Path) -> None:

@@ -12,7 +12,17 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.files import write_durably
 from scaler.model.units import format_moment, join_words
-from tuner.cli.options import file_type, json_option, name_user, output_type, parse_span, print_json, store_option
+from tuner.cli.lazy_group import Words
+from tuner.cli.options import (
+    file_type,
+    json_option,
+    name_user,
+    new_store_option,
+    output_type,
+    parse_span,
+    print_json,
+    store_option,
+)
 from tuner.service.access.token import SCOPES, end_token, expires_soon, is_person, make_token, record_act, rotate_token
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import check_application_name, list_names
@@ -32,7 +42,7 @@ WRONG = 1
 
 
 @click.command(epilog="\b\nExample:\n  tuner db upgrade --store postgresql://tuner@localhost/tuner")
-@store_option
+@new_store_option
 def upgrade(address: DatabaseAddress) -> None:
     """Upgrade the tables to the schema of this program.
 
@@ -191,7 +201,7 @@ expires_option = click.option(
 @click.option(
     "--scope",
     "scopes",
-    type=click.Choice(tuple(SCOPES)),
+    type=Words(tuple(SCOPES)),
     multiple=True,
     required=True,
     help="Scope of the token; repeat it for several.",
@@ -201,7 +211,7 @@ expires_option = click.option(
 )
 @click.option("--all-apps", is_flag=True, help="Make it for all applications, those to come too.")
 @expires_option
-@store_option
+@new_store_option
 def make(
     name: str, scopes: tuple[str, ...], apps: tuple[str, ...], all_apps: bool, expires: str, address: DatabaseAddress
 ) -> None:

@@ -18,9 +18,11 @@ from tuner.cli.options import (
     file_type,
     json_option,
     name_user,
+    new_store_option,
     number_type,
     parse_moment,
     print_json,
+    require_present,
     store_option,
 )
 from tuner.history.explanation import explain as explain_slot
@@ -85,7 +87,7 @@ def explain(
     "--authority", type=file_type, metavar="FILE", help="File of the certificates to trust (default: the system's)."
 )
 @json_option
-@store_option
+@new_store_option
 @click.pass_context
 def status(
     ctx: click.Context,
@@ -119,7 +121,7 @@ def find_status(
     if manager is None:
         if token_file is not None or authority is not None:
             raise BadInput("--token-file and --authority are of a manager; name it with --manager")
-        with closing(open_store(address)) as store, store.read() as session:
+        with closing(open_store(require_present(address))) as store, store.read() as session:
             return read_status(session, app, time.time())
     if token_file is None:
         raise BadInput("--manager wants to see a token; name the file that holds it with --token-file")
@@ -182,6 +184,7 @@ def push(app: str, version: int | None, stage: str, force: bool, why: str, addre
 
     with closing(open_store(address)) as store:
         with store.read() as session:
+            load_application(session, app)
             chosen = find_proposed(session, app) if version is None else version
             load_objective(session, app, chosen)
             is_known = chosen in list_histories(session, app)

@@ -16,7 +16,7 @@ from scaler.model.task import name_quantile
 from scaler.model.units import format_count, format_fixed, format_milliseconds, format_moment, format_number
 from sim.application import name_path, paths
 from sim.setting import gains
-from tuner.cli.next_step import name_next
+from tuner.cli.next_step import say_next, warn
 from tuner.cli.options import (
     app_argument,
     drop_unset,
@@ -25,6 +25,7 @@ from tuner.cli.options import (
     file_type,
     json_option,
     name_user,
+    new_store_option,
     number_type,
     output_type,
     print_result,
@@ -39,6 +40,7 @@ from tuner.rollout.steering import register_application
 from tuner.scenario.description import read_description, tables_of
 from tuner.scenario.document import describe_application, format_description, shape_of
 from tuner.scenario.scenario import make_infrastructure, make_qos
+from tuner.search.observed_bound import doubt_described
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import check_application_name, list_versions, load_application
 from tuner.store.connection import Session, open_store
@@ -55,10 +57,10 @@ from tuner.views.words import to_finite
 @app_argument
 @click.argument("file", type=file_type)
 @click.option("--r-max", type=seconds_type, help=f"{r_max_help} (default: the one in FILE).")
-@click.option("--quantile", type=float, help=f"{quantile_help} (default: the one in FILE, else the mean).")
+@click.option("--quantile", type=share_type, help=f"{quantile_help} (default: the one in FILE, else the mean).")
 @click.option("--eta-v", type=share_type, help=f"{eta_v_help} (default: the one in FILE, else 0.05).")
 @click.option("--eta-r", type=share_type, help=f"{eta_r_help} (default: the one in FILE, else 0.1).")
-@store_option
+@new_store_option
 def add(app: str, file: Path, address: DatabaseAddress, **demanded: float | None) -> None:
     """Store FILE as the newest description of APP.
 
@@ -69,12 +71,14 @@ def add(app: str, file: Path, address: DatabaseAddress, **demanded: float | None
     check_application_name(app)
     stated = drop_unset({"qos": demanded})
     document = read_description(file, app, stated)
-    with closing(open_store(address)) as store, store.begin() as session:
-        earlier = list_versions(session, app)
-        kept = register_application(session, app, document, name_user(), time.time())
-        following = name_next(session, app)
-    click.echo(f"{app}: {describe_change(earlier[-1] if earlier else None, kept)}")
-    click.echo(f"Next: {following}", err=True)
+    with closing(open_store(address)) as store:
+        with store.begin() as session:
+            earlier = list_versions(session, app)
+            kept = register_application(session, app, document, name_user(), time.time())
+            doubt = doubt_described(session, app, document)
+        click.echo(f"{app}: {describe_change(earlier[-1] if earlier else None, kept)}")
+        warn(doubt)
+        say_next(store, app)
 
 
 def describe_change(before: ApplicationVersion | None, kept: ApplicationVersion) -> str:
@@ -229,7 +233,7 @@ def print_objective(key: str, objective: Known | None) -> None:
     what = f"Objective {objective['version']}, {objective['state']} since {format_moment(objective['changed'])}"
     cost, error = evidence.get("cost"), evidence.get("cost_error")
     doubt = f" (standard error {format_fixed(error)})" if error else ""
-    told = "" if cost is None else f", costs {format_fixed(cost)} an hour{doubt}"
+    told = "" if cost is None else f", costs {format_fixed(cost)} an hour as verified{doubt}"
     click.echo(f"\n{what}{told}:")
     bounds = ", ".join(f"{name} {format_milliseconds(bound)} ms" for name, bound in objective["bounds"].items())
     click.echo(f"  bounds   {bounds}")

@@ -12,7 +12,7 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.units import format_moment
 from tuner.cli.admin_commands import describe_counts, say_unrecorded
-from tuner.cli.options import file_type, name_user, store_option
+from tuner.cli.options import file_type, name_user, new_store_option, store_option
 from tuner.store.address import DatabaseAddress
 from tuner.store.backup import back_up, check_copy_target, record_copying
 from tuner.store.connection import open_store
@@ -46,7 +46,7 @@ def backup(file: Path, address: DatabaseAddress) -> None:
 )
 @click.argument("file", type=file_type)
 @click.option("--yes", is_flag=True, help="Replace what the database holds without a question.")
-@store_option
+@new_store_option
 def restore(file: Path, yes: bool, address: DatabaseAddress) -> None:
     """Replace the database by FILE, a copy that `tuner db backup` made.
 

@@ -16,7 +16,16 @@ from scaler.policies import find_policy
 from sim.arrivals import generate
 from sim.trace import Trace, window
 from tuner.cli.interruption import run_interruptibly
-from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, print_json, r_max_help
+from tuner.cli.options import (
+    eta_r_help,
+    eta_v_help,
+    file_type,
+    json_option,
+    print_json,
+    r_max_help,
+    seconds_type,
+    share_type,
+)
 from tuner.cli.progress import show_progress
 from tuner.lab.engine_benchmark import (
     TERMS,
@@ -72,12 +81,14 @@ TITLES = {
     help="Number of node types, the first of A; repeat it for several (default 1 and 3).",
 )
 @click.option(
-    "--r-max", type=float, multiple=True, help=f"{r_max_help}; repeat it for several (default 0.04 and 0.05)."
+    "--r-max", type=seconds_type, multiple=True, help=f"{r_max_help}; repeat it for several (default 0.04 and 0.05)."
 )
 @click.option(
-    "--eta-v", type=float, multiple=True, help=f"{eta_v_help}; repeat it for several (default 0.01, 0.05 and 0.1)."
+    "--eta-v", type=share_type, multiple=True, help=f"{eta_v_help}; repeat it for several (default 0.01, 0.05 and 0.1)."
 )
-@click.option("--eta-r", type=float, multiple=True, help=f"{eta_r_help}; repeat it for several (default 0.05 and 0.1).")
+@click.option(
+    "--eta-r", type=share_type, multiple=True, help=f"{eta_r_help}; repeat it for several (default 0.05 and 0.1)."
+)
 @click.option(
     "--seeds", type=click.IntRange(1), default=1, show_default=True, help="Number of random seeds, 0 to N - 1."
 )

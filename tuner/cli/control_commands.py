@@ -13,6 +13,7 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.units import format_moment
 from tuner.cli.agent_commands import why_option
+from tuner.cli.lazy_group import Words
 from tuner.cli.options import (
     SPAN,
     app_argument,
@@ -76,7 +77,7 @@ def pin(app: str, operator: str, until: float | None, why: str, address: Databas
 
 @click.command(epilog='\b\nExample:\n  tuner control lock shop out --until 2d --why "sale"')
 @app_argument
-@click.argument("direction", type=click.Choice(("out", "in")))
+@click.argument("direction", type=Words(("out", "in")))
 @operator_option
 @until_option
 @why_option
@@ -111,7 +112,7 @@ def block(
 
 @click.command(epilog='\b\nExample:\n  tuner control lift shop pin --operator parse --why "released"')
 @app_argument
-@click.argument("kind", type=click.Choice(SETTABLE))
+@click.argument("kind", type=Words(SETTABLE))
 @operator_option
 @why_option
 @store_option
@@ -151,7 +152,7 @@ def describe_row(one: Control) -> list[str]:
     '  tuner control retuning shop tune --why "new prices"'
 )
 @app_argument
-@click.argument("action", type=click.Choice(get_args(Action)))
+@click.argument("action", type=Words(get_args(Action)))
 @why_option
 @store_option
 def retuning(app: str, action: Action, why: str, address: DatabaseAddress) -> None:

@@ -142,8 +142,9 @@ def walk_steps(store: Store, folder: Path, spark: bool, html: Path | None, wait:
     head(f"2. A surrogate of it, and whether it may be tuned on: {folder / chain.APP}.toml says what no log can",
          f"tuner app add {chain.APP} {folder / chain.APP}.toml && tuner surrogate fit {chain.APP}")  # fmt: skip
     print_fitted(run_interruptibly(lambda: chain.fit_recording(store, folder)))
-    head("3. Policies on that surrogate, over two days to come", "tuner simulate SCENARIO.toml")
-    scenario = chain.list_policies(store)
+    scenario = chain.list_policies(store, folder / chain.POLICIES)
+    head("3. Policies on that surrogate, over two days to come", f"tuner simulate {folder / chain.POLICIES}")
+    click.echo(chain.PARTITIONED)
     run_interruptibly(lambda: chain.compile_others(scenario, html is not None))
     run_interruptibly(wait)
     comparison = replay_scenario(scenario, html, False)
@@ -157,8 +158,8 @@ def walk_steps(store: Store, folder: Path, spark: bool, html: Path | None, wait:
     head("5. The objective in full use", f'tuner push {chain.APP} 1 --stage full --why "..."')
     chain.push_recommended(store, ended.objective)
     click.echo("Agents receive it with their next orders.")
-    head("6. An agent, the same code as in a driver, replays the next day under it",
-         f"tuner live status {chain.APP}")  # fmt: skip
+    head("6. An agent, the same code as in a driver, replays the next day under it", f"tuner live status {chain.APP}")
+    click.echo("Its slots are dated as the 24 hours until now, which the page shows first.")
     objective = ended.objective
     decisions = run_interruptibly(lambda: chain.replay_next_day(store, ended.run, objective))
     print_day(decisions)

@@ -19,17 +19,22 @@ from contextlib import suppress
 from multiprocessing import resource_tracker
 from typing import TypeVar
 
+import click
+
 from tuner.cli.signals import DeferredSignals, check_interruption, deferred_signals, raising_on_termination
 from tuner.simulation.workers import end_workers
 
 Result = TypeVar("Result")
-STEP_S = 10.0  # the longest step that an interruption waits for
+STEP_S = 10.0  # the longest step that an interruption waits for, unless it is told otherwise
 CHILD_S = 1.0  # where the work cannot be stopped but by the end of its processes
-LEAVE_S = 5.0  # for the interpreter to end although the work goes on
+LEAVE_S = 1.0  # for the interpreter to end although the work goes on
+TELL_S = 0.5  # after which a person is told that it was heard
 WAKE_S = 0.1  # between two looks for a signal
 
 
-def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None = None) -> Result:
+def run_interruptibly(
+    work: Callable[[], Result], stop: threading.Event | None = None, patience_s: float = STEP_S
+) -> Result:
     """Do the work; Ctrl-C or a SIGTERM sets `stop`, ends the worker processes, and waits for its thread.
 
     A second signal ends the wait. Work that goes on all the same ends with the process, which then waits for no thread
@@ -59,7 +64,7 @@ def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None =
         except (KeyboardInterrupt, SystemExit) as leaving:
             if stop is not None:
                 stop.set()
-            if not end_work(done, signals, CHILD_S if stop is None else STEP_S):
+            if not end_work(done, signals, CHILD_S if stop is None else patience_s):
                 exit_despite(done, leaving)
             raise
     if errors:
@@ -69,11 +74,15 @@ def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None =
 
 def end_work(done: threading.Lock, signals: DeferredSignals, patience_s: float) -> bool:
     """Terminate worker processes until the work is done; False where patience ends first, or by a second signal."""
-    deadline = time.monotonic() + patience_s
+    began = time.monotonic()
+    deadline, told = began + patience_s, patience_s <= CHILD_S
     while time.monotonic() < deadline and not signals.received:
         end_workers()
         if done.acquire(timeout=WAKE_S / 2):
             return True
+        if not told and time.monotonic() > began + TELL_S:
+            told = True
+            click.echo(f"\nStopping: the step under way has {patience_s:g} s to end.", err=True)
     return False
 
 

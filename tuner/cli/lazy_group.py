@@ -40,6 +40,13 @@ class Refusal(click.ClickException):
     exit_code = BAD_INPUT
 
 
+class Words(click.Choice[str]):
+    """A choice of words, which one that is missing is refused with on one line."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:  # noqa: ARG002
+        return f"Choose from {', '.join(map(str, self.choices))}"
+
+
 class LazyGroup(click.Group):
     """A group whose overview imports none of its commands."""
 
@@ -85,6 +92,11 @@ class LazyGroup(click.Group):
             raise click.ClickException(str(error)) from error
         except ModuleNotFoundError as error:
             refuse_missing(error)
+        except MemoryError as error:
+            raise Refusal(
+                "this needs more memory than the process may have; state a smaller k_max, fewer slots (--slots), or a "
+                "policy without tables, as threshold-c"
+            ) from error
         except KeyboardInterrupt:
             echoed = "\n" if sys.stderr.isatty() else ""  # the terminal's own ^C stands on the line
             click.echo(f"{echoed}Interrupted.", err=True)
@@ -120,7 +132,7 @@ def summary_of(entry: Entry | LazyGroup) -> str:
     '  eval "$(tuner completion zsh)"         # in ~/.zshrc\n'
     "  tuner completion fish > ~/.config/fish/completions/tuner.fish"
 )
-@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.argument("shell", type=Words(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     """Print a script that makes a shell complete commands."""

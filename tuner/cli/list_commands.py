@@ -40,18 +40,20 @@ from tuner.store.records import ApplicationVersion, Trial, TuningRun
 from tuner.store.removal import list_undescribed
 from tuner.store.runs import list_runs
 from tuner.store.trials import (
+    Repeats,
     TrialCounts,
     TrialFilter,
     count_trials,
     count_trials_by_application,
     list_trials,
+    load_repeats,
 )
 from tuner.views.grid import print_grid
+from tuner.views.tuning_documents import lay_out_trial
 from tuner.views.words import format_ordinal, to_finite
 
 SORTS = ("trial", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
 STATES = ("complete", "pruned", "failed")
-NUMBERS = ("id", "run_id", "number", "ordinal")  # of a trial, which people see two of
 NEVER = "it was not tuned yet"
 DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or nothing of them
 
@@ -94,14 +96,17 @@ def trials(
     """
     if as_json and as_csv:
         raise BadInput("--json and --csv both say how to print; give one of them")
-    listed, count = find_trials(TrialFilter(app, **chosen), run, sort, descending, limit, address)
+    listed, count, repeats = find_trials(TrialFilter(app, **chosen), run, sort, descending, limit, address)
     if as_json:
-        print_json([to_finite(describe_trial(*each)) for each in listed])
+        print_json([to_finite(lay_out_trial(*each, repeats)) for each in listed])
     elif as_csv:
-        click.echo(format_csv([flatten(*each) for each in listed], HEADS_OF_NONE), nl=False)
+        click.echo(format_csv([flatten(*each, repeats) for each in listed], HEADS_OF_NONE), nl=False)
     elif listed:
-        rows = [[*map(format_ordinal, each), *(cell(each[0]) for cell in COLUMNS.values())] for each in listed]
-        print_grid(["trial", "run", *COLUMNS], rows)
+        rows = [
+            [*map(format_ordinal, each), *(cell(each[0]) for cell in COLUMNS.values()), say_repeat(each[0], repeats)]
+            for each in listed
+        ]
+        print_grid(["trial", "run", *COLUMNS, REPEATS], rows)
     if not count and not as_json:
         click.echo(f"There are no such trials of {app!r}.", err=True)
     elif count > len(listed) and not as_json and not as_csv:
@@ -110,8 +115,8 @@ def trials(
 
 def find_trials(
     chosen: TrialFilter, number: int | None, sort: str | None, descending: bool, limit: int, address: DatabaseAddress
-) -> tuple[list[tuple[Trial, TuningRun]], int]:
-    """So many of the chosen trials with their runs, and how many there are."""
+) -> tuple[list[tuple[Trial, TuningRun]], int, Repeats]:
+    """So many of the chosen trials with their runs, how many there are, and which verify which."""
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, chosen.application or "")
         runs = {run.id: run for run in list_runs(session, chosen.application)}
@@ -123,7 +128,8 @@ def find_trials(
             found = found if descending else found[::-1]
         else:
             found = list_trials(session, chosen, {"trial": "ordinal"}.get(sort, sort), descending, limit or None)
-        return [(trial, runs[trial.run_id]) for trial in found], count
+        repeats = load_repeats(session, (trial.run_id for trial in found))
+        return [(trial, runs[trial.run_id]) for trial in found], count, repeats
 
 
 def find_known(app: str | None, runs: Collection[TuningRun], number: int) -> TuningRun:
@@ -135,28 +141,29 @@ def find_known(app: str | None, runs: Collection[TuningRun], number: int) -> Tun
     return found
 
 
-def describe_trial(trial: Trial, run: TuningRun) -> dict[str, Any]:
-    """As plain values, trial and run by the numbers that people see; `place` is that of the trial in its run."""
-    others = {name: value for name, value in asdict(trial).items() if name not in NUMBERS}
-    return {
-        "trial": trial.ordinal,
-        "run": run.ordinal,
-        "place": trial.number,
-        **others,
-        "purpose": trial.about.purpose,
-    }
+REPEATS = "verified"
 
 
-def flatten(trial: Trial, run: TuningRun) -> dict[str, Any]:
-    """A column per figure, then one per parameter."""
-    plain = {name: value for name, value in describe_trial(trial, run).items() if name not in DOCUMENTS}
+def say_repeat(trial: Trial, repeats: Repeats) -> str:
+    """Which trial a verification repeats, or the verification of a trial with the price that it came to."""
+    if (of := repeats.find_repeated(trial)) is not None:
+        return f"of {format_ordinal(of)}"
+    by = repeats.find_verification(trial)
+    return "-" if by is None else f"by {format_ordinal(by)}: {format_fixed(by.price)}"
+
+
+def flatten(trial: Trial, run: TuningRun, repeats: Repeats) -> dict[str, Any]:
+    """A column per figure, then one per parameter; `verified` and `of` are numbers of trials."""
+    whole = lay_out_trial(trial, run, repeats)
+    plain = {name: value for name, value in whole.items() if name not in DOCUMENTS}
+    plain |= {"verified": (whole["verified"] or {}).get("trial"), "of": whole["detail"].get("of")}
     parameters = trial.parameters
     shares = {f"share {name}": share for name, share in parameters.get("shares", {}).items()}
     weights = {f"weight {name}": weight for name, weight in parameters.get("weights", {}).items()}
     return {**plain, **shares, **weights}
 
 
-HEADS_OF_NONE = ("trial", "run", "place", "state", "price", "violations", "reconfigurations", "feasible")
+HEADS_OF_NONE = ("trial", "run", "state", "price", "violations", "reconfigurations", "feasible")
 COLUMNS: dict[str, Callable[[Trial], str]] = {
     "state": lambda trial: trial.state,
     "purpose": lambda trial: trial.about.purpose,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from scaler.model.errors import BadInput
 from scaler.model.units import describe_span, format_fixed, format_milliseconds, format_moment, format_number
 from scaler.model.wire import read_number, read_table
 from tuner.cli.agent_commands import why_option
@@ -29,13 +28,14 @@ from tuner.rollout.removal import check_known, discard_run
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application
 from tuner.store.audit_log import list_events
-from tuner.store.connection import Session, open_store
+from tuner.store.connection import open_store
 from tuner.store.known_histories import list_histories
 from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
-from tuner.store.runs import list_runs, load_run
-from tuner.store.trials import TrialFilter, count_trials, load_trial
+from tuner.store.runs import find_state, list_runs
+from tuner.store.trials import TrialFilter, count_trials, find_made_of
 from tuner.views.grid import print_grid
+from tuner.views.tuning_documents import lay_out_objective, lay_out_run
 from tuner.views.words import format_ordinal, format_state, to_finite
 
 limit_option = click.option(
@@ -51,7 +51,8 @@ limit_option = click.option(
 def objectives(app: str, limit: int, as_json: bool, address: DatabaseAddress) -> None:
     """List the objectives of APP.
 
-    Shown are state, price, QoS, bounds and weights, the newest first.
+    Shown are state, prices per hour, QoS, bounds and weights, the newest first. The searched price is that of the trial
+    on the slots of the search, the verified one that of its replays on fresh seeds and on the held-out slots.
     """
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, app)
@@ -59,42 +60,31 @@ def objectives(app: str, limit: int, as_json: bool, address: DatabaseAddress) ->
         known = list_histories(session, app)
         trials = {one.trial_id: find_made_of(session, one) for one in found}
     if as_json:
-        print_json([to_finite(describe_plainly(one, *trials[one.trial_id])) for one in found])
+        print_json([to_finite(lay_out_objective(one, *trials[one.trial_id])) for one in found])
     elif found:
-        heads = ("objective", "state", "since", "trial", "price/h", "found for", "history", "bounds ms", "weights")
+        heads = (
+            *("objective", "state", "since", "trial", "searched/h", "verified/h", "found for", "history"),
+            *("bounds ms", "weights"),
+        )
         rows = [describe_objective(one, trials[one.trial_id][0], known.get(one.version or 0)) for one in found]
         print_grid(heads, rows, len(heads), heads)
     else:
         click.echo(f"There is no objective of {app!r} yet; find one with: tuner tune {app}", err=True)
 
 
-def find_made_of(session: Session, one: ObjectiveRecord) -> tuple[Trial | None, TuningRun | None]:
-    """The trial that an objective was made of, and its run; None where they are gone or there are none."""
-    if one.trial_id is None:
-        return None, None
-    with suppress(BadInput):
-        trial = load_trial(session, one.trial_id)
-        return trial, load_run(session, trial.run_id)
-    return None, None
-
-
-def describe_plainly(one: ObjectiveRecord, trial: Trial | None, run: TuningRun | None) -> dict[str, Any]:
-    """As plain values, with the numbers of trial and run that people see instead of their ids."""
-    plain = {name: value for name, value in asdict(one).items() if name not in ("id", "trial_id", "surrogate_id")}
-    numbers = {"trial": trial and trial.ordinal, "run": run and run.ordinal}
-    return plain | numbers | {"evidence": {**one.evidence, "run": numbers["run"]}}
-
-
 def describe_objective(one: ObjectiveRecord, made_of: Trial | None, history_s: float | None) -> list[str]:
     """The cells of one; its history is what the tuner sent to agents with it, - where nothing was replayed."""
     bounds = ", ".join(f"{name} {format_milliseconds(bound)}" for name, bound in one.bounds.items())
     weights = ", ".join(f"{name} {weight:.3g}" for name, weight in one.weights.to_json().items())
-    price = format_fixed(read_number(one.evidence.get("cost")))
+    prices = [
+        format_fixed(None if made_of is None else made_of.price),
+        format_fixed(read_number(one.evidence.get("cost"))),
+    ]
     trial = "-" if made_of is None else format_ordinal(made_of)
     state = format_state(one.state)
     history = "-" if history_s is None else describe_span(history_s) if history_s > 0.0 else "none"
     since = format_moment(one.changed)
-    return [f"{one.version}", state, since, trial, price, describe_qos(one), history, bounds, weights]
+    return [f"{one.version}", state, since, trial, *prices, describe_qos(one), history, bounds, weights]
 
 
 def describe_qos(one: ObjectiveRecord) -> str:
@@ -135,18 +125,12 @@ def runs(app: str, limit: int, as_json: bool, address: DatabaseAddress) -> None:
         found = list_runs(session, app, limit=limit or None)
         counts = {run.id: count_trials(session, TrialFilter(app, run.id)) for run in found}
     if as_json:
-        print_json([to_finite(describe_search(run) | {"trials": counts[run.id]}) for run in found])
+        print_json([to_finite(lay_out_run(run, time.time()) | {"trials": counts[run.id]}) for run in found])
     elif found:
         heads = ("run", "state", "engine", "seed", "budget", "trials", "begun", "ended", "R_max ms")
         print_grid(heads, [describe_run(run, counts[run.id]) for run in found], 3)
     else:
         click.echo(f"{app!r} was not tuned yet; tune it with: tuner tune {app}", err=True)
-
-
-def describe_search(run: TuningRun) -> dict[str, Any]:
-    """As plain values, with the number that people see instead of ids."""
-    hidden = ("id", "ordinal", "application_version_id")
-    return {"run": run.ordinal} | {name: value for name, value in asdict(run).items() if name not in hidden}
 
 
 def describe_run(run: TuningRun, trials: int) -> list[str]:
@@ -155,7 +139,7 @@ def describe_run(run: TuningRun, trials: int) -> list[str]:
     times = [format_moment(run.created), "-" if run.ended is None else format_moment(run.ended)]
     return [
         format_ordinal(run),
-        run.state,
+        find_state(run, time.time()),
         run.engine,
         *map(format_number, figures),
         *times,

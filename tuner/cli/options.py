@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import pwd
 import re
@@ -54,10 +55,16 @@ output_type = OutputFile()
 class Quantity(click.ParamType[float]):
     """A number with or without one of its units, as in 60ms or 5%."""
 
-    def __init__(self, name: str, units: Mapping[str, float], example: str) -> None:
-        self.name, self.units, self.example = name, units, example
+    def __init__(self, name: str, units: Mapping[str, float], example: str, least: float = -math.inf) -> None:
+        self.name, self.units, self.example, self.least = name, units, example, least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = self.parse(value, param, ctx)
+        if number < self.least:
+            self.fail(f"{number} is not in the range x>={self.least:g}.", param, ctx)
+        return number
+
+    def parse(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
             return float(value)
         except ValueError:
@@ -68,8 +75,14 @@ class Quantity(click.ParamType[float]):
 
 
 NUMBER_AND_UNIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([a-z%]*)")
-seconds_type = Quantity("seconds", {"": 1.0, "ms": 1e-3, **UNIT_S}, "0.06, 60ms or 2m")
+SECONDS = {"": 1.0, "ms": 1e-3, **UNIT_S}
+seconds_type = Quantity("seconds", SECONDS, "0.06, 60ms or 2m")
 share_type = Quantity("share", {"": 1.0, "%": 1e-2}, "0.05 or 5%")
+
+
+def make_span_type(least_s: float) -> Quantity:
+    """A length of time of so many seconds at the least."""
+    return Quantity("seconds", SECONDS, "90, 90s or 2m", least_s)
 
 
 def complete_application(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -112,6 +125,21 @@ def parse_span(option: str, text: str) -> float:
 def read_address(ctx: click.Context, parameter: click.Parameter, text: str | None) -> DatabaseAddress:
     """The one place that reads the environment for commands."""
     return find_database(os.environ, text)
+
+
+def read_present(ctx: click.Context, parameter: click.Parameter, text: str | None) -> DatabaseAddress:
+    """As `read_address`, of a database that is there."""
+    return require_present(read_address(ctx, parameter, text))
+
+
+def require_present(address: DatabaseAddress) -> DatabaseAddress:
+    """Refuse a SQLite file that is not there: a mistyped name would be made, and look as if all were lost."""
+    if address.path is not None and not address.path.exists():
+        raise BadInput(
+            f"there is no database {address.shown}; name yours with --store or TUNER_STORE, or begin one with: "
+            "tuner app add, or tuner ingest"
+        )
+    return address
 
 
 def find_database(environ: Mapping[str, str], text: str | None) -> DatabaseAddress:
@@ -182,9 +210,15 @@ def name_user() -> str:
 
 
 app_argument = click.argument("app", shell_complete=complete_application)
-store_option = click.option(
-    "--store", "address", metavar="PATH|URL", envvar="TUNER_STORE", show_envvar=True, callback=read_address,
-    help="Database: a SQLite file or postgresql://USER@HOST/DATABASE (default ~/.local/share/stream-scaler/tuner.db).",
+STORE_HELP = (
+    "Database: a SQLite file or postgresql://USER@HOST/DATABASE (default ~/.local/share/stream-scaler/tuner.db)."
+)
+new_store_option, store_option = (  # of commands that may begin a database, and of those that go on with one
+    click.option(
+        "--store", "address", metavar="PATH|URL", envvar="TUNER_STORE", show_envvar=True, callback=callback,
+        help=STORE_HELP,
+    )
+    for callback in (read_address, read_present)
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 csv_option = click.option(

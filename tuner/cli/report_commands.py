@@ -14,7 +14,6 @@ from scaler.model.files import write_whole
 from scaler.model.units import format_fixed, format_flag, format_milliseconds, format_moment, format_number
 from sim.toml_table import format_document
 from sim.trace_file import write_trace
-from tuner.cli.list_commands import describe_trial
 from tuner.cli.options import (
     app_argument,
     html_option,
@@ -33,9 +32,10 @@ from tuner.store.applications import load_application, load_version
 from tuner.store.connection import Session, open_store
 from tuner.store.records import ApplicationVersion, Trial, TuningRun
 from tuner.store.runs import find_run, list_runs, load_run
-from tuner.store.trials import find_trial, find_verified, load_history
+from tuner.store.trials import Repeats, find_trial, load_history, load_repeats
 from tuner.views.grid import print_columns, print_grid, print_lines
 from tuner.views.tuning import Tuning, load_tuning, read_limits
+from tuner.views.tuning_documents import describe_repeat, hide_ids, lay_out_trial
 from tuner.views.tuning_page import write_tuning
 from tuner.views.tuning_summary import describe_run, describe_tuning, list_measures, summarise, write_title
 from tuner.views.words import to_finite
@@ -118,15 +118,16 @@ def trial(app: str, number: int, toml: Path | None, as_json: bool, address: Data
         found = find_trial(session, app, number)
         run = load_run(session, found.run_id)
         version = load_version(session, run.application_version_id)
-        verified = find_verified(session, found)
+        repeats = load_repeats(session, [found.run_id])
         replayed = None if toml is None else find_replayed(session, found, run, version, toml)
     if toml is not None and replayed is not None:
         write_replayed(found, run, version, replayed, toml)
     if as_json:
-        document = {**describe_trial(found, run), "application": app}
-        print_json(to_finite(document | {"search": {key: getattr(run, key) for key in ("engine", "seed", "settings")}}))
+        document = {**lay_out_trial(found, run, repeats), "application": app}
+        search = {"engine": run.engine, "seed": run.seed, "settings": hide_ids(run.settings)}
+        print_json(to_finite(document | {"search": search}))
     else:
-        print_trial(found, run, version, verified)
+        print_trial(found, run, version, repeats)
 
 
 def find_replayed(
@@ -152,13 +153,14 @@ def write_replayed(
     write_whole(toml, f"{head}\n" + format_document(replayed.document))
 
 
-def print_trial(trial: Trial, run: TuningRun, version: ApplicationVersion, verified: Trial | None) -> None:
+def print_trial(trial: Trial, run: TuningRun, version: ApplicationVersion, repeats: Repeats) -> None:
     demanded = run.settings.get("qos", {})
-    click.echo(describe_place(trial, run, version, verified))
+    click.echo(describe_place(trial, run, version, repeats.find_repeated(trial)))
     if trial.failure:
         click.echo(f"It failed: {trial.failure}")
     print_parameters(trial, read_limits(run, {}).shared)
     print_figures(trial, demanded)
+    print_lines(*describe_repeat(trial, repeats))
     print_replicas(trial)
     click.echo(describe_replay(trial, run))
     click.echo(

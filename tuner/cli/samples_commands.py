@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from scaler.model.bounded_file import ReadLimits
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.sample import Sample
 from scaler.model.units import format_moment, format_number
 from scaler.model.wire import write_json
@@ -21,8 +21,11 @@ from tuner.cli.options import (
     format_csv,
     json_option,
     limit_type,
+    make_span_type,
     master_help,
+    new_store_option,
     print_json,
+    seconds_type,
     since_option,
     store_option,
     until_option,
@@ -46,15 +49,20 @@ DEFAULT_LIMITS = ReadLimits()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...")
 @click.option("--app", required=True, metavar="NAME", help="Name of the application whose samples these are.")
 @click.option(
-    "--window", "window_s", type=float, default=60.0, show_default=True, help="Length of a window, in seconds."
+    "--window",
+    "window_s",
+    type=seconds_type,
+    default=60.0,
+    show_default=True,
+    help="Length of a window, in seconds or as 2m.",
 )
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
 @click.option(
     "--every",
-    type=click.FloatRange(1.0),
+    type=make_span_type(1.0),
     default=30.0,
     show_default=True,
-    help="Seconds between two repetitions of --watch.",
+    help="Seconds between two repetitions of --watch, or as 2m.",
 )
 @click.option("--again", is_flag=True, help="Read files that were read before too; nothing counts twice.")
 @click.option("--forget", is_flag=True, help="Delete all samples of this application first.")
@@ -78,7 +86,7 @@ DEFAULT_LIMITS = ReadLimits()
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the fine samples, on storage that the whole cluster sees (default: beside the database).",
 )
-@store_option
+@new_store_option
 def ingest(max_ratio: float, max_text: float, **asked: Any) -> None:
     """Read the monitoring of a stream into samples by operator and window.
 
@@ -141,7 +149,7 @@ def find_samples(
         for name in operator:
             if name not in counts:
                 raise BadInput(
-                    f"there are no samples of operator {name!r} in {app!r}; there are of {', '.join(counts)}"
+                    f"there are no samples of operator {name!r} in {app!r}; {suggest(name, counts, 'there are of {}')}"
                 )
         found = load_samples(
             session, app, operators=operator or None, since=since, until=until, limit=limit or None, newest=True

@@ -25,7 +25,7 @@ from fastapi import FastAPI
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, make_folder, write_whole
 from tuner.cli.interruption import run_interruptibly
-from tuner.cli.options import file_type, name_user, parse_span, print_json, store_option
+from tuner.cli.options import file_type, make_span_type, name_user, new_store_option, parse_span, print_json
 from tuner.cli.signals import raising_on_termination
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.retuning.state import state_of
@@ -144,7 +144,7 @@ HOW = "make one with: tuner token make NAME --scope report --scope read --app AP
 )  # fmt: skip
 @click.option("--no-retention", is_flag=True, help="Delete nothing by itself; `tuner db prune` does.")
 @click.option("--verbose", is_flag=True, help="Log every request.")
-@store_option
+@new_store_option
 def serve(
     host: str, port: int, tls_cert: Path | None, tls_key: Path | None, proxy: str | None, host_names: tuple[str, ...],
     oidc: Path | None, no_daemon: bool, verbose: bool, address: DatabaseAddress, **limits: Any,
@@ -263,11 +263,11 @@ def run(app: FastAPI, server: uvicorn.Server, sock: socket.socket, listening: Li
 )
 @click.option("--once", is_flag=True, help="Retune what is due now, then end.")
 @click.option(
-    "--every", type=click.FloatRange(0.05), default=0.5, show_default=True, metavar="SECONDS",
-    help="Seconds between two checks of what is due.",
+    "--every", type=make_span_type(0.05), default=0.5, show_default=True, metavar="SECONDS",
+    help="Seconds between two checks of what is due, or as 2m.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else; goes with --once.")
-@store_option
+@new_store_option
 def daemon(once: bool, every: float, as_json: bool, address: DatabaseAddress) -> None:
     """Retune the applications that are due, without the service.
 

@@ -11,6 +11,7 @@ from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from scaler.model.task import WEIGHTS
 from tuner.cli.interruption import run_interruptibly
+from tuner.cli.next_step import warn
 from tuner.cli.options import (
     drop_unset,
     file_type,
@@ -22,8 +23,10 @@ from tuner.cli.options import (
     quantile_help,
     r_max_help,
     seconds_type,
+    share_type,
 )
 from tuner.cli.progress import show_share
+from tuner.scenario.doubtful_bound import doubt_possible
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare
 from tuner.simulation.runner import list_jobs, run_replays
@@ -99,7 +102,7 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
     "--n-res", type=int, help="Number of node types, the first of the table (default 3 of A, B or B2; all of a file)."
 )
 @click.option("--r-max", type=seconds_type, help=f"{r_max_help} (default 0.05).")
-@click.option("--quantile", type=float, help=f"{quantile_help} (default: the mean).")
+@click.option("--quantile", type=share_type, help=f"{quantile_help} (default: the mean).")
 @click.option(
     "--weights",
     metavar="PERF,RCF,RES",
@@ -142,7 +145,9 @@ def simulate(scenario: Path | None, floor: bool | None, as_json: bool, html: Pat
     the default shown in brackets. A flag that names another application, trace, infrastructure or policy replaces all
     that the file says about it.
     """
-    comparison = replay_scenario(read_scenario(scenario, list_flags(**flags)), html, floor)
+    read = read_scenario(scenario, list_flags(**flags))
+    warn(doubt_possible(read.settings[0]))
+    comparison = replay_scenario(read, html, floor)
     print_result(comparison, as_json, describe_comparison, print_table)
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from scaler.model.files import write_whole
 from sim.infrastructure import find_infrastructure
 from sim.toml_table import format_document
-from tuner.cli.next_step import name_next
+from tuner.cli.next_step import name_next, warn_of_names
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -26,6 +26,7 @@ from tuner.cli.options import (
     parse_moment,
     print_json,
     quantile_help,
+    share_type,
     store_option,
     until_option,
 )
@@ -81,7 +82,7 @@ COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
     metavar="NAME|FILE",
     help="Table of node types with their speedups, those without samples too: A, B, B2 or a .toml file.",
 )
-@click.option("--quantile", type=float, help=f"{quantile_help} (default: as described, else the mean).")
+@click.option("--quantile", type=share_type, help=f"{quantile_help} (default: as described, else the mean).")
 @html_option
 @json_option
 @store_option
@@ -112,6 +113,7 @@ def fit(
         with store.begin() as session:
             number = save_surrogate(session, to_record(fitted, time.time())).number
             following = name_next(session, app)
+            warn_of_names(session, app)
     show_all(fitted, number, html, as_json)
     if not as_json:
         click.echo(f"Next: {following}", err=True)

@@ -15,8 +15,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
+from scaler.model.units import format_count
 from tuner.cli.app_commands import describe_objective, print_objective
 from tuner.cli.interruption import run_interruptibly
+from tuner.cli.next_step import warn
 from tuner.cli.options import (
     app_argument,
     arrivals_since_help,
@@ -26,6 +28,7 @@ from tuner.cli.options import (
     gap_help,
     html_option,
     json_option,
+    make_span_type,
     master_help,
     name_user,
     parse_moment,
@@ -39,10 +42,11 @@ from tuner.cli.options import (
 )
 from tuner.cli.progress import show_bar, start_quietly
 from tuner.cli.report_commands import print_tuning, read_tuning
+from tuner.cli.signals import raising_on_termination
 from tuner.pipeline.flows import LONGEST_GAP
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate_locally, open_spark_pool
 from tuner.search.feasibility import Relaxation
-from tuner.search.observed_bound import doubt_bound
+from tuner.search.observed_bound import doubt_observed
 from tuner.search.search_plan import TuneOptions
 from tuner.search.space.space import Parameters
 from tuner.search.tuning_run import EvaluateAll, TuningResult, resume_tuning, start_tuning
@@ -50,11 +54,13 @@ from tuner.search.tuning_run import tune as run_tuning
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store
 from tuner.store.records import SEARCH, VERIFY, Trial, TuningRun
-from tuner.store.runs import load_run
+from tuner.store.runs import load_run, release_lease
+from tuner.store.trials import TrialFilter, count_trials
 from tuner.views.tuning_page import write_tuning
 from tuner.views.tuning_summary import describe_tuning
 
 INFEASIBLE = 1
+STEP_S = 3.0  # that Ctrl-C waits for the evaluation under way, which may as well be made again
 WIDTH = 46  # of what stands before the bar
 
 
@@ -73,8 +79,8 @@ WIDTH = 46  # of what stands before the bar
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.0, min_open=True),
-    help="Seconds after which no evaluation starts (default: no limit).",
+    type=make_span_type(0.001),
+    help="Seconds, or as 2m, after which no evaluation starts (default: no limit).",
 )
 @click.option(
     "--resume",
@@ -93,7 +99,7 @@ WIDTH = 46  # of what stands before the bar
 @until_option
 @click.option("--gap", type=click.IntRange(0), default=LONGEST_GAP, show_default=True, help=f"{gap_help}.")
 @click.option("--r-max", type=seconds_type, help=f"{r_max_help} (default: as described).")
-@click.option("--quantile", type=float, help=f"{quantile_help} (default: as described, else the mean).")
+@click.option("--quantile", type=share_type, help=f"{quantile_help} (default: as described, else the mean).")
 @click.option("--eta-v", type=share_type, help=f"{eta_v_help} (default: as described).")
 @click.option("--eta-r", type=share_type, help=f"{eta_r_help} (default: as described).")
 @click.option(
@@ -121,13 +127,14 @@ def tune(
     on fresh seeds and on the last part of the trace, which the search does not see; it is stored as a proposed
     objective. An interruption at any time loses no finished trial.
     """
-    with closing(open_store(address)) as store, open_spread(master, asked) as spread:
+    with raising_on_termination(), closing(open_store(address)) as store, open_spread(master, asked) as spread:
         run = choose_run(ctx, store, app, resume, asked)
-        doubt_demand(store, app, run)
         try:
+            doubt_demand(store, app, run)
             with show_search(run) as on_trial:
                 ended = carry_out(store, app, run, on_trial, seconds, spread)
         except (KeyboardInterrupt, SystemExit):  # the latter: by a SIGTERM, or as the terminal closes
+            release_lease(store, run)  # which the search's own thread does not come to where it is left behind
             click.echo(f"\n{describe_interrupted(store, app, run)}", err=True)
             raise
         show_ended(store, app, ended, html, as_json)
@@ -142,10 +149,11 @@ def describe_interrupted(store: Store, app: str, run: TuningRun) -> str:
     """What an interrupted run left, and the command that shows it or goes on."""
     with store.read() as session:
         state = load_run(session, run.id or 0).state
+        count = count_trials(session, TrialFilter(app, run.id))
     if state == "done":
         return f"Tuning run {run.ordinal} had ended before the interruption; show it with: tuner report {app}"
-    stored = "its finished trials are stored"
-    return f"Tuning run {run.ordinal} is interrupted; {stored}. Resume it with: tuner tune {app} --resume"
+    kept = f"{format_count(count, 'finished trial is', 'finished trials are')} kept" if count else "no trial had ended"
+    return f"Tuning run {run.ordinal} is interrupted; {kept}. Resume it with: tuner tune {app} --resume"
 
 
 class Stopped(BaseException):
@@ -176,7 +184,7 @@ def carry_out(
         yield from spread(spec, parameters, ceiling)
 
     limit = math.inf if seconds is None else seconds
-    return run_interruptibly(lambda: run_tuning(store, app, run, report, limit, evaluate), stop)
+    return run_interruptibly(lambda: run_tuning(store, app, run, report, limit, evaluate), stop, STEP_S)
 
 
 def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: dict[str, Any]) -> TuningRun:
@@ -201,9 +209,8 @@ def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: 
 def doubt_demand(store: Store, app: str, run: TuningRun) -> None:
     """Warn where R_max is far from the response times that were observed, as a wrong unit makes it."""
     with store.read() as session:
-        doubt = doubt_bound(session, app, run.settings)
-    if doubt is not None:
-        click.echo(f"Warning: {doubt}", err=True)
+        doubt = doubt_observed(session, app, run.settings["document"], run.settings["qos"]["r_max"])
+    warn(doubt)
 
 
 def list_flags(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.units import quote
 from tuner.cli.options import json_option, print_json, seconds_type, share_type
 from tuner.cli.progress import show_share
@@ -74,7 +74,8 @@ def choose_query(queries: list[RecordedQuery], name: str | None) -> tuple[Record
         raise BadInput(f"the log has the queries {', '.join(map(quote, names))}; choose one with --query NAME")
     found = [query for query in queries if name is None or query.name in (name, name[:SHORT_ID])]
     if not found:
-        raise BadInput(f"the log has no query {name!r}; it has {', '.join(map(quote, names))}")
+        near = suggest(str(name), names, "it has {}")
+        raise BadInput(f"the log has no query {name!r}; {near}")
     longest = max(found, key=lambda query: len(query.batches))
     notes = [f"The query was started {len(found)} times; the run with the most batches is shown."]
     return longest, notes if len(found) > 1 else []

@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaler.model.decision import SCALED
+from scaler.model.files import write_whole
 from scaler.model.orders import parse_orders
+from sim.infrastructure import describe_nodes
 from sim.setting import Setting
+from sim.toml_table import format_document
 from sim.trace import window
+from sim.trace_file import write_trace
 from tuner.demo.day import replay_day
 from tuner.pipeline.engine import IngestEngine
 from tuner.pipeline.engines.choose_engine import start_engine
@@ -21,6 +25,7 @@ from tuner.pipeline.sources.found import InputFile, detect
 from tuner.rollout.issued_orders import write_orders
 from tuner.rollout.push import push
 from tuner.scenario.description import read_description, scenario_of
+from tuner.scenario.document import describe_application, freeze
 from tuner.scenario.scenario import Scenario, make_qos
 from tuner.search.search_plan import TuneOptions, apply_surrogate, load_plan
 from tuner.search.tuning_run import start_tuning
@@ -40,6 +45,11 @@ if TYPE_CHECKING:
 
 APP = "clicks"
 LOG = f"{APP}.zstd"
+POLICIES = "policies.toml"
+PARTITIONED = """\
+The recording has one task in a batch, so that a second executor would have helped only with more partitions, as
+`tuner try` says of it. These days bring up to twelve times its load: its source is taken to be split as replicas need.
+"""
 WINDOW_S = 8.0
 MASTER = "local[2]"
 DAY = 1440  # slots
@@ -82,8 +92,8 @@ def fit_recording(store: Store, folder: Path) -> Surrogate:
     return fitted
 
 
-def list_policies(store: Store) -> Scenario:
-    """The scenario of the fitted application under the policies of its description, over the days to tune on."""
+def list_policies(store: Store, file: Path) -> Scenario:
+    """The fitted application under the policies of its description, over the days to tune on; `file` states it, too."""
     with store.read() as session:
         scenario = scenario_of(load_application(session, APP).document, name=APP)
         (stored,) = list_surrogates(session, APP, limit=1)
@@ -94,7 +104,23 @@ def list_policies(store: Store) -> Scenario:
         replace(setting, r_max=left.r_max, trace=window(setting.trace, 0, setting.trace.rates.size - DAY))
         for setting, left, _ in fitted
     ]
+    write_settings(scenario, settings[0], file)
     return replace(scenario, settings=tuple(settings))
+
+
+def write_settings(scenario: Scenario, setting: Setting, file: Path) -> None:
+    """Write the scenario that `tuner simulate` replays alike: operators and node types as fitted, rates beside it."""
+    rates = file.with_suffix(".csv")
+    write_trace(setting.trace, rates)
+    tables = {
+        **scenario.document,
+        "application": describe_application(setting.application),
+        "infrastructure": {"node": describe_nodes(setting.infrastructure)},
+        "trace": {"file": rates.name},
+        "qos": {**scenario.document["qos"], "r_max": setting.r_max},
+        "run": {**scenario.document["run"], "plant": setting.plant},
+    }
+    write_whole(file, format_document({name: freeze(table) for name, table in tables.items()}))
 
 
 def list_loops(record: bool) -> list[Loop]:

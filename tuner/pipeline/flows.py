@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.kernel import Floats
 from scaler.model.sample import Sample
 from scaler.model.units import DAY
@@ -53,9 +53,8 @@ def find_sources(sources: Mapping[str, float] | None, samples: Sequence[Sample],
     wanted = dict(sources) if sources is not None else {seen[0]: 1.0}
     for name in wanted:
         if name not in seen:
-            raise BadInput(
-                f"there are no samples of operator {name!r} in {application!r}; there are of {', '.join(seen)}"
-            )
+            near = suggest(name, seen, "there are of {}")
+            raise BadInput(f"there are no samples of operator {name!r} in {application!r}; {near}")
     return wanted
 
 

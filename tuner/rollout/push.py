@@ -8,12 +8,13 @@ belongs in one writing transaction, which it shares with the orders that follow 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.task import Weights
-from scaler.model.units import format_share
+from scaler.model.units import format_duration, format_share
 from scaler.model.wire import read_table
 from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, model_of
 from tuner.scenario.document import shape_of, thaw
@@ -86,11 +87,28 @@ def check_demand(session: Session, record: ObjectiveRecord) -> None:
     demanded = {"paths": {}, "quantile": None, **DEFAULTS["qos"], **stated}
     other = [name for name in demanded if name in found_for and found_for[name] != demanded[name]]
     if other:
-        told = ", ".join(f"{name} {found_for[name]} instead of {demanded[name]}" for name in other)
+        told = ", ".join(
+            f"{name} {format_demand(name, found_for[name])} instead of {format_demand(name, demanded[name])}"
+            for name in other
+        )
         raise BadInput(
             f"objective {record.version} of {record.application!r} was found for another QoS than its description "
             f"demands ({told}); tune it for that, describe it anew, or push it all the same with --force"
         )
+
+
+DEMANDS: dict[str, Callable[[float], str]] = {
+    "r_max": format_duration, "eta_v": format_share, "eta_r": format_share, "quantile": format_share,
+}  # fmt: skip
+
+
+def format_demand(name: str, value: Any) -> str:
+    """A demand with its unit; without a quantile it is of the mean."""
+    if name == "quantile" and value is None:
+        return "the mean"
+    if name == "paths":
+        return ", ".join(f"{path} {format_duration(bound)}" for path, bound in value.items()) or "none"
+    return DEMANDS[name](value) if name in DEMANDS and isinstance(value, int | float) else str(value)
 
 
 def find_skipped(session: Session, record: ObjectiveRecord, stage: str, who: str) -> list[str]:
@@ -190,7 +208,8 @@ def propose_objective(
     operators = [operator.name for operator in shape_of(load_application(session, app).document).operators]
     for name, bound in bounds.items():
         if name not in operators:
-            raise BadInput(f"bounds: {app!r} has no operator {name!r:.99}; it has {', '.join(operators[:20])}")
+            near = suggest(name[:99], operators[:20], "it has {}")
+            raise BadInput(f"bounds: {app!r} has no operator {name!r:.99}; {near}")
         if not 0.0 < bound < math.inf:
             raise BadInput(f"bounds: that of {name!r} is {bound}, and must be a positive number of seconds")
     for name in operators:

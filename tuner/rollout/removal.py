@@ -19,7 +19,7 @@ from tuner.store.removal import (
     remove_run,
     rename_application,
 )
-from tuner.store.runs import find_run, list_runs
+from tuner.store.runs import find_run, find_state, list_runs
 
 
 def check_known(session: Session, app: str) -> None:
@@ -67,7 +67,7 @@ def discard_run(session: Session, app: str, ordinal: int, who: str, why: str, no
     """Remove a tuning run with its trials, of which no objective was made; how many trials these were."""
     run = find_run(session, app, ordinal)
     run_id = run.id or 0
-    if run.state == "running" and run.owner is not None:
+    if find_state(run, now) == "running":
         raise StaleState(f"run {ordinal} of {app!r} is under way; stop it first")
     if count_made_of(session, run_id):
         raise StaleState(f"an objective was made of run {ordinal} of {app!r}, whose evidence it is; it stays")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from scaler.guards import GUARDS, parse_guards
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from sim.application import check_paths
 from tuner.rollout.issued_orders import issue_orders
 from tuner.rollout.retuning_settings import DEFAULTS, read_settings
@@ -88,7 +88,8 @@ def check_control(session: Session, control: Control) -> None:
     document = load_application(session, app).document
     known = [operator.name for operator in shape_of(document).operators]
     if control.operator and control.operator not in known:
-        raise BadInput(f"{app!r} has no operator {control.operator[:MAX_SHOWN]!r}; it has {', '.join(known[:20])}")
+        shown = control.operator[:MAX_SHOWN]
+        raise BadInput(f"{app!r} has no operator {shown!r}; {suggest(shown, known[:20], 'it has {}')}")
     types = make_infrastructure(tables_of(document)["infrastructure"]).types
     try:
         parse_guards({control.kind: control.settings}, [node.name for node in types])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.model.errors import BadInput
-from sim.application import parse_application, read_application
+from sim.application import MAX_REPLICAS, parse_application, read_application
 from sim.graphs import APPLICATIONS
 from sim.infrastructure import INFRASTRUCTURES, describe_nodes, read_infrastructure
 from sim.toml_table import Table, read_toml
@@ -71,7 +71,7 @@ def scenario_of(document: Stored, flags: Document | None = None, name: str = "ap
 
 
 MAX_VALUES = {
-    ("application", "k_max"): 1_000,
+    ("application", "k_max"): MAX_REPLICAS,
     ("trace", "slots"): 1_100_000,  # two years of minutes
     ("run", "levels"): 1_000,
 }

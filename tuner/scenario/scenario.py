@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.change_budget import make_budget
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from scaler.model.kernel import lay_out
 from scaler.model.micro_batches import MicroBatches
 from scaler.model.policy import Kernel, build_policy, check_options
@@ -32,7 +32,7 @@ from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastruct
 from sim.migration import parse_migration
 from sim.replicas import Inertia
 from sim.setting import Setting, tasks
-from sim.toml_table import MOMENT, NUMBER, NUMBERS, TABLE, WHOLE, Kind, Table, check_table, read_toml, suggest
+from sim.toml_table import MOMENT, NUMBER, NUMBERS, TABLE, WHOLE, Kind, Table, check_table, read_toml
 from sim.trace import EPOCH, Trace, window
 from sim.trace_file import read_trace
 from tuner.scenario.document import Document, make_application
@@ -254,7 +254,8 @@ def spread_options(table: Table) -> dict[str, dict[str, Any]]:
     known = [option for kind in kinds.values() for option in kind.options]
     for option in options:
         if option not in known:
-            raise BadInput(f"none of {', '.join(kinds)} has an option {option!r}; {suggest(option, known)}")
+            near = suggest(option, known, "they take {}")
+            raise BadInput(f"none of {', '.join(kinds)} has an option {option!r}; {near}")
     given = {name: {k: v for k, v in options.items() if k in kind.options} for name, kind in kinds.items()}
     for name, chosen in given.items():
         check_policy(kinds[name], chosen)

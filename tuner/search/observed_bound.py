@@ -5,31 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaler.model.units import format_duration
 from sim.application import name_path, paths
+from tuner.scenario.description import scenario_of
 from tuner.scenario.document import shape_of
+from tuner.scenario.doubtful_bound import doubt_bound, doubt_possible
 from tuner.store.connection import Session
 from tuner.store.samples import load_samples
 
-FAR = 20.0  # times the observed mean, above or below
 NEWEST = 2_000  # samples looked at
 
 
-def doubt_bound(session: Session, app: str, settings: Mapping[str, Any]) -> str | None:
+def doubt_described(session: Session, app: str, document: Mapping[str, Any]) -> str | None:
+    """The sentence of a description's bound; by what was observed, and where nothing was by what is possible."""
+    setting = scenario_of(document, name=app).settings[0]
+    if observe_means(session, app):
+        return doubt_observed(session, app, document, setting.r_max)
+    return doubt_possible(setting)
+
+
+def doubt_observed(session: Session, app: str, document: Mapping[str, Any], r_max: float) -> str | None:
     """The sentence of a bound that is far from what was observed; None where it is near, or nothing was observed."""
-    shape, r_max = shape_of(settings["document"]), settings["qos"]["r_max"]
-    means = observe_means(session, app)
+    shape, means = shape_of(document), observe_means(session, app)
     known = [path for path in paths(shape) if all(shape.operators[i].name in means for i in path)]
     if not known:
         return None
     slowest = max(known, key=lambda path: sum(means[shape.operators[i].name] for i in path))
-    seen = sum(means[shape.operators[i].name] for i in slowest)
-    if not seen > 0.0 or 1.0 / FAR <= r_max / seen <= FAR:
-        return None
-    return (
-        f"R_max is {format_duration(r_max)}, and the responses of {name_path(shape, slowest)} took "
-        f"{format_duration(seen)} on average; state its unit if another was meant, as in --r-max 60ms"
-    )
+    return doubt_bound(r_max, sum(means[shape.operators[i].name] for i in slowest), name_path(shape, slowest))
 
 
 def observe_means(session: Session, app: str) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from scaler.model.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry, suggest
 
 __all__ = [
     "DatabaseFault", "IntegrityError", "Locked", "NotFound", "PoolTimeout", "StaleState", "TransientFault",
@@ -29,7 +29,7 @@ class UnknownApplication(NotFound):
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.sentence = f"there is no application {name!r}"
-        there = f"there are {', '.join(known)}" if known else "add it with: tuner app add"
+        there = suggest(name, known, "there are {}") if known else "add it with: tuner app add"
         super().__init__(f"{self.sentence}; {there}")
 
 

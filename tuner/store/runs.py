@@ -28,6 +28,7 @@ from tuner.store.rows import given, lock_turn
 from tuner.store.tables import APPLICATIONS, RETUNINGS, RUNS, VERSIONS, R, RecordTable
 
 LEASE_S = 60.0
+INTERRUPTED = "interrupted"
 NO_RUN = "there is no tuning run"  # of a number
 
 
@@ -61,6 +62,14 @@ def is_owner_dead(owner: str) -> bool:
     except PermissionError:
         return False
     return False
+
+
+def find_state(run: TuningRun, now: float) -> str:
+    """The run's state as people see it: one that no living process holds any more is interrupted, not running."""
+    if run.state != "running":
+        return run.state
+    is_held = run.owner is not None and (run.lease_until or 0.0) >= now and not is_owner_dead(run.owner)
+    return "running" if is_held else INTERRUPTED
 
 
 def start_run(session: Session, run: TuningRun, owner: str, now: float) -> TuningRun:

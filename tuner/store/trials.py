@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Select, and_, case, func, insert, nulls_last, select
@@ -13,9 +15,9 @@ from scaler.model.errors import BadInput
 from tuner.store.faults import require
 from tuner.store.json_fields import as_stored
 from tuner.store.ordinals import lock_numbers, of_ordinal, take_ordinal
-from tuner.store.records import Trial, TuningRun
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.rows import given
-from tuner.store.runs import of_application, renew_run
+from tuner.store.runs import load_run, of_application, renew_run
 from tuner.store.tables import APPLICATIONS, BATCH, RUNS, TRIALS, VERSIONS
 
 NO_TRIAL = "there is no trial {}; `tuner trials APP` lists those that there are"
@@ -68,16 +70,42 @@ def find_trial(session: Session, application: str, ordinal: int) -> Trial:
     return require(TRIALS.find(session, *of_ordinal(TRIALS, application, ordinal)), missing)
 
 
+def find_made_of(session: Session, one: ObjectiveRecord) -> tuple[Trial | None, TuningRun | None]:
+    """The trial that an objective was made of, and its run; None where they are gone or there are none."""
+    if one.trial_id is None:
+        return None, None
+    with suppress(BadInput):
+        trial = load_trial(session, one.trial_id)
+        return trial, load_run(session, trial.run_id)
+    return None, None
+
+
 def load_history(session: Session, run_id: int) -> list[Trial]:
     """All trials of a run in the order of their numbers: what an engine asks on from."""
     return list_trials(session, TrialFilter(run_id=run_id), sort="number")
 
 
-def find_verified(session: Session, trial: Trial) -> Trial | None:
-    """The trial that a verification repeats; None of any other trial."""
-    if trial.about.of is None:
-        return None
-    return next((one for one in load_history(session, trial.run_id) if one.number == trial.about.of), None)
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Which trial of a run verifies which; trials by their run and their number in it."""
+
+    trials: Mapping[tuple[int, int], Trial] = field(default_factory=dict)
+    verifications: Mapping[tuple[int, int], Trial] = field(default_factory=dict)  # of the trial of this number
+
+    def find_repeated(self, trial: Trial) -> Trial | None:
+        """The trial that a verification repeats; None of any other trial."""
+        return None if trial.about.of is None else self.trials.get((trial.run_id, trial.about.of))
+
+    def find_verification(self, trial: Trial) -> Trial | None:
+        """The newest verification of a trial."""
+        return self.verifications.get((trial.run_id, trial.number))
+
+
+def load_repeats(session: Session, run_ids: Iterable[int]) -> Repeats:
+    """The trials of these runs that were verified, and their verifications."""
+    trials = [trial for run_id in sorted(set(run_ids)) for trial in load_history(session, run_id)]
+    verifications = {(trial.run_id, of): trial for trial in trials if (of := trial.about.of) is not None}
+    return Repeats({(t.run_id, t.number): t for t in trials if (t.run_id, t.number) in verifications}, verifications)
 
 
 def list_trials(

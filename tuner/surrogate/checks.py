@@ -57,10 +57,15 @@ def check_windows(seen: CheckInput) -> CheckResult:
     if length < RESPONSES * usual:
         long = math.ceil(RESPONSES * usual)
         said += f", each of {length:g} s, beside responses of {usual:.2g} s, whose load is partly that of other windows"
-        return CheckResult("warn" if count >= FEWEST else "fail", f"{said}: ingest with windows of {long} s or more.")
+        longer = "" if count * length / long >= ENOUGH else f" a longer time, for {ENOUGH} are wanted,"
+        do = f"ingest{longer} with windows of {long} s or more"
+        return CheckResult("warn" if count >= FEWEST else "fail", f"{said}: {do}.")
     if count >= ENOUGH:
         return CheckResult("pass", f"{said}; {ENOUGH} are enough.")
-    wanted = f"{said}, and {ENOUGH} are wanted ({FEWEST} at the least): ingest a longer time, or shorter windows."
+    short = max(1, math.ceil(RESPONSES * usual))  # any shorter ones would be too short
+    is_enough = usual > 0.0 and short < length and count * length / short >= ENOUGH
+    do = f"ingest a longer time, or windows of {short} s" if is_enough else "ingest a longer time with windows as these"
+    wanted = f"{said}, and {ENOUGH} are wanted ({FEWEST} at the least): {do}."
     return CheckResult("warn" if count >= FEWEST else "fail", wanted)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, suggest
 from tuner.store.records import HEALTH, SurrogateRecord
 from tuner.surrogate.estimate import Estimate
 
@@ -205,8 +205,11 @@ def find_operator(surrogate: Surrogate, name: str) -> OperatorSurrogate:
     for operator in surrogate.operators:
         if operator.operator == name:
             return operator
-    known = ", ".join(operator.operator for operator in surrogate.operators)
-    raise BadInput(f"the surrogate of {surrogate.application!r} has no operator {name!r}; it has {known}")
+    known = suggest(name, [operator.operator for operator in surrogate.operators], "it has {}")
+    raise BadInput(
+        f"the surrogate of {surrogate.application!r} has no operator {name!r}; {known} (the description must name "
+        "operators as the monitoring does)"
+    )
 
 
 def to_document(surrogate: Surrogate) -> dict[str, Any]:

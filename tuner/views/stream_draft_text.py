@@ -46,9 +46,11 @@ OPERATOR = """\
 name = {name}
 service_time = {service:.4g}    # seconds of one record on one core, from the tasks of the log
 scv = 0.5                    # variance over squared mean; event logs do not show it, scaler.ServiceTimer does
-k_max = {k_max}                    # replicas it may have at most
+k_max = {k_max}                    # replicas it may have at most{tasks}
 batches = {{ {batches} }}
 """
+TASKS = """; its batches had {tasks} in the
+                             # log: more replicas help only with as many partitions"""
 DRIVER = '''\
 """Agents of stream-scaler for the queries of {app}; drafted by `tuner init` from {log}."""
 
@@ -102,7 +104,10 @@ def write_scenario(draft: StreamDraft, app: str, log: str) -> str:
 def write_operator(one: DraftOperator) -> str:
     batches = {"trigger_s": one.trigger_s, "overhead_s": round(one.overhead_s, 4), "partitions": one.partitions}
     listed = ", ".join(f"{key} = {value}" for key, value in batches.items() if value)
-    return OPERATOR.format(name=json.dumps(one.name), service=one.service_s, k_max=one.k_max, batches=listed)
+    tasks = "" if one.partitions else TASKS.format(tasks=format_count(one.tasks, "task", "tasks"))
+    return OPERATOR.format(
+        name=json.dumps(one.name), service=one.service_s, k_max=one.k_max, batches=listed, tasks=tasks
+    )
 
 
 def write_driver(draft: StreamDraft, app: str, log: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shlex
+import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
@@ -21,6 +23,7 @@ from scaler.model.units import (
 )
 from tuner.search.monitored_arrivals import describe_arrivals
 from tuner.search.other_days import DAY_S, ENOUGH_DAYS
+from tuner.store.runs import INTERRUPTED, find_state
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, is_searched, number, rank, table, to_figures
 from tuner.views.words import Column, format_ordinal, make_columns, to_finite
 
@@ -28,6 +31,7 @@ MONTH = 730.0  # hours
 NO_ERROR = 1e-6  # of the cost: what is left of rounding where seeds say the same
 STATES = {
     "running": "The run has not ended.",
+    INTERRUPTED: "The run was interrupted, and goes on with: tuner tune {app} --resume",
     "stopped": "The run was stopped before its end.",
     "failed": "The run failed.",
 }
@@ -39,7 +43,8 @@ def write_title(tuning: Tuning) -> str:
 
 def summarise(tuning: Tuning) -> list[str]:
     """The headline, a sentence each."""
-    sentences = [STATES[tuning.run.state]] if tuning.run.state in STATES else []
+    state = find_state(tuning.run, time.time())
+    sentences = [STATES[state].format(app=shlex.quote(tuning.application))] if state in STATES else []
     if tuning.run.failure:
         sentences = [f"The run failed: {tuning.run.failure}"]
     if tuning.chosen is None or tuning.tuned is None:
@@ -276,7 +281,7 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
         {
             "application": tuning.application,
             "run": run.ordinal,
-            "state": run.state,
+            "state": find_state(run, time.time()),
             "engine": run.engine,
             "seed": run.seed,
             "budget": run.budget,

@@ -121,15 +121,21 @@ def describe_scaling(answer: WhatIf) -> Iterator[str]:
         f"a batch takes {format_duration(scaling.quickest_s)} on any number of executors, of which planning, offsets "
         f"and commits are {format_duration(scaling.driver_s)} and the longest tasks {format_duration(scaling.tasks_s)}"
     )
+    tasks = format_count(answer.tasks, "task", "tasks")
     if scaling.helps:
         yield f"More executors than recorded help up to a point: {parts}."
+    elif scaling.tasks_are_few:
+        yield (
+            f"More executors than recorded help only with more partitions, for a batch has {tasks} now: {parts}; split "
+            "the source, or repartition its records."
+        )
     else:
         yield f"More executors than recorded cannot help: {parts}."
     shorter = 0.0 < answer.trigger_s < scaling.least_trigger_s
     if shorter and scaling.least_trigger_s < float("inf"):
         yield (
-            f"The trigger of {format_duration(answer.trigger_s)} is shorter than batches can be; raise it to "
-            f"{format_duration(scaling.least_trigger_s)} at least."
+            f"The trigger of {format_duration(answer.trigger_s)} is shorter than such batches can be; raise it to "
+            f"{format_duration(scaling.least_trigger_s)} at least, what a batch takes at the mean rate."
         )
 
 

@@ -37,7 +37,8 @@ class DraftOperator:
     service_s: float  # of one record on one core
     trigger_s: float
     overhead_s: float
-    partitions: int
+    partitions: int  # 0 where no more tasks than recorded slots bound it
+    tasks: int  # of a batch's largest stage
     k_max: int
     share: float  # of the records of all queries
     bound_s: float  # p95 about as recorded
@@ -81,6 +82,8 @@ def draft_operator(query: RecordedQuery, share: float) -> DraftOperator:
     work = sum(float(level.work.sum()) for batch in model.batches for level in batch.levels)
     records = sum(batch.records for batch in model.batches)
     overhead = max(LEAST_OVERHEAD_S, float(np.median([batch.rest_s for batch in model.batches])))
+    tasks = int(np.median([max(len(level.tasks) for level in batch.levels) for batch in model.batches]))
+    slots = int(np.median([batch.slots for batch in model.batches]))
     played = play_stream(find_arrivals(query), model.place(query.executors), query.trigger_s)
     usual = played.quantile(QUANTILE)
     waited = TRIGGERS_WAITED * max(query.trigger_s, overhead)
@@ -89,7 +92,8 @@ def draft_operator(query: RecordedQuery, share: float) -> DraftOperator:
         service_s=work / records,
         trigger_s=query.trigger_s if query.trigger_s > overhead else 0.0,
         overhead_s=overhead,
-        partitions=int(np.median([max(len(level.tasks) for level in batch.levels) for batch in model.batches])),
+        partitions=0 if tasks <= slots else tasks,
+        tasks=tasks,
         k_max=max(LEAST_MOST, TWICE * query.executors * query.slots_each),
         share=share,
         bound_s=round_up(ROOM * usual if math.isfinite(usual) else waited),

@@ -61,7 +61,8 @@ class Scaling:
     driver_s: float  # of which planning, offsets and commits
     tasks_s: float  # and its longest tasks
     helps: bool
-    least_trigger_s: float  # that such batches keep to
+    least_trigger_s: float  # that such batches keep to, at the mean rate
+    tasks_are_few: bool  # no more than recorded slots, so that more executors help only with more partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,8 @@ def ask(query: RecordedQuery, executors: Iterable[int], bound_s: float | None, q
     model, arrivals = model_query(query), find_arrivals(query)
     numbers = sorted({*executors, query.executors})
     largest = np.array([max(len(level.tasks) for level in batch.levels) for batch in model.batches])
+    slots = np.array([batch.slots for batch in model.batches])
+    tasks_fit = bool(np.mean(largest <= slots) > 0.9)
     enough = math.ceil(int(largest.max()) / query.slots_each)  # executors beyond which nothing changes
     alike: dict[int, int] = {}  # the least number of executors that is as good
     for k in numbers:
@@ -153,8 +156,8 @@ def ask(query: RecordedQuery, executors: Iterable[int], bound_s: float | None, q
         predictions=predictions,
         sizes_seen=models[recorded].seen,
         tasks=tasks,
-        tasks_as_slots=bool(np.mean(largest == [batch.slots for batch in model.batches]) > 0.9),
-        scaling=judge_scaling(query, model.place_all(), models[recorded], arrivals, equals),
+        tasks_as_slots=bool(np.mean(largest == slots) > 0.9),
+        scaling=judge_scaling(query, model.place_all(), models[recorded], arrivals, equals, tasks_fit),
         least=least,
         best_triggers=triggers,
         best_executors=best,
@@ -219,16 +222,19 @@ def judge_scaling(
     recorded: BatchModel,
     arrivals: RecordedArrivals,
     equals: Mapping[int, int | None],
+    tasks_fit: bool,
 ) -> Scaling:
     """Hold the recorded batches against those on as many executors as there are tasks."""
     quickest, driver = float(most.placed.mean()), float(np.median([batch.rest_s for batch in query.batches]))
+    helps = quickest < (1.0 - HELPS) * float(recorded.placed.mean())
     return Scaling(
         useful=max(k for k, equal in equals.items() if equal is None),
         quickest_s=quickest,
         driver_s=min(driver, quickest),
         tasks_s=max(0.0, quickest - driver),
-        helps=quickest < (1.0 - HELPS) * float(recorded.placed.mean()),
+        helps=helps,
         least_trigger_s=most.last_cycle(arrivals.rate),
+        tasks_are_few=not helps and tasks_fit and (quickest - driver) / 2.0 > HELPS * quickest,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 from starlette.concurrency import run_in_threadpool
@@ -24,9 +24,10 @@ from tuner.service.api.bodies import (
     TuningBody,
 )
 from tuner.service.api.dependencies import App, Given, Pushing, RowId, Tuning, Why, Word, change, gives, read_as
+from tuner.service.api.read_routes import OBJECTIVE, number_objective
 from tuner.service.exchange.wire_documents import schema_of
 from tuner.store.connection import Session
-from tuner.store.records import ApplicationVersion, Control, ObjectiveRecord, RetuningRecord
+from tuner.store.records import ApplicationVersion, Control, RetuningRecord
 
 applications = APIRouter(prefix="/v1/applications/{app}", tags=["applications"])
 tunings = APIRouter(prefix="/v1/applications/{app}", tags=["tuning"])
@@ -34,7 +35,7 @@ objectives = APIRouter(prefix="/v1/applications/{app}", tags=["objectives"])
 controls = APIRouter(prefix="/v1/applications/{app}/controls", tags=["controls"])
 Operator = Annotated[Word, Query(max_length=MAX_NAME, description="One operator alone; all where it is left out.")]
 Steering = Literal["pause", "resume", "stop"]
-OBJECTIVE, CONTROL = schema_of(ObjectiveRecord), schema_of(Control)
+CONTROL = schema_of(Control)
 APPLICATION, WATCH = schema_of(ApplicationVersion), schema_of(RetuningRecord)
 LIFTED = {"type": "object", "properties": {"lifted": {"type": "string"}, "operator": {"type": "string"}}}
 STANDS = "It stands, in the place of one of its kind for the same operator."
@@ -85,9 +86,10 @@ async def propose(
 ) -> Response:
     """Propose an objective by hand; bounds are on the latency besides triggers and scheduling."""
 
-    def work(session: Session, now: float) -> ObjectiveRecord:
+    def work(session: Session, now: float) -> dict[str, Any]:
         weights = parse_weights(body.weights.model_dump())
-        return rollout.propose_objective(session, app, weights, body.bounds, caller.name, now, body.why)
+        made = rollout.propose_objective(session, app, weights, body.bounds, caller.name, now, body.why)
+        return number_objective(session, made)
 
     return await change(given, work, 201)
 
@@ -97,9 +99,11 @@ async def push(
     app: App, version: RowId, caller: Pushing, body: Annotated[PushBody, Depends(read_as(PushBody))], given: Given
 ) -> Response:
     """Push an objective to a stage: beside the real one (shadow), in part (canary), or in full."""
-    return await change(
-        given, lambda session, now: rollout.push(session, app, version, body.stage, caller.name, body.why, now)
-    )
+
+    def work(session: Session, now: float) -> dict[str, Any]:
+        return number_objective(session, rollout.push(session, app, version, body.stage, caller.name, body.why, now))
+
+    return await change(given, work)
 
 
 @objectives.post("/rollback", **gives(OBJECTIVE, "The objective that was rolled back.", 404, 409, body=RollbackBody))
@@ -111,8 +115,9 @@ async def roll_back(
     With a version only that one, so that the same sent again after a lost answer rolls nothing else back.
     """
 
-    def work(session: Session, now: float) -> ObjectiveRecord:
-        return rollout.roll_back(session, app, caller.name, body.why, now, version=body.version)
+    def work(session: Session, now: float) -> dict[str, Any]:
+        made = rollout.roll_back(session, app, caller.name, body.why, now, version=body.version)
+        return number_objective(session, made)
 
     return await change(given, work)
 

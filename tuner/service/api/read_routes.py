@@ -14,7 +14,7 @@ from scaler.model.decision import KINDS
 from scaler.model.sample import Sample
 from tuner.history.explanation import explain
 from tuner.service.access.callers import Caller
-from tuner.service.access.gate import check_reach, require
+from tuner.service.access.gate import require
 from tuner.service.api.bodies import MAX_TIME, MAX_WHOLE, Kind, Name
 from tuner.service.api.dependencies import (
     App,
@@ -32,8 +32,9 @@ from tuner.service.api.dependencies import (
     page_of,
 )
 from tuner.service.exchange.services import Services
+from tuner.service.exchange.wire_documents import NUMBER as FIGURE
 from tuner.service.exchange.wire_documents import schema_of
-from tuner.store.applications import list_surrogates, load_application, load_version, stream_applications
+from tuner.store.applications import list_surrogates, load_application, stream_applications
 from tuner.store.audit_log import list_events
 from tuner.store.connection import Session
 from tuner.store.corrections import stream_superseded
@@ -54,9 +55,17 @@ from tuner.store.records import (
     Trial,
     TuningRun,
 )
-from tuner.store.runs import NO_RUN, list_runs, load_retuning, load_run
+from tuner.store.runs import find_run, list_runs, load_retuning, load_run
 from tuner.store.samples import stream_samples
-from tuner.store.trials import NO_TRIAL, TrialFilter, list_trials, load_trial
+from tuner.store.trials import TrialFilter, find_made_of, find_trial, list_trials, load_repeats
+from tuner.views.tuning_documents import (
+    OBJECTIVE_IDS,
+    RUN_IDS,
+    TRIAL_IDS,
+    lay_out_objective,
+    lay_out_run,
+    lay_out_trial,
+)
 
 READER = require("read")
 READ = [Depends(READER)]
@@ -64,7 +73,13 @@ Reading = Annotated[Caller, Depends(READER)]
 applications = APIRouter(prefix="/v1/applications", tags=["applications"], dependencies=READ)
 router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"], dependencies=READ)
 tunings = APIRouter(prefix="/v1", tags=["tuning"], dependencies=READ)
-RUN, TRIAL, OBJECTIVE = schema_of(TuningRun), schema_of(Trial), schema_of(ObjectiveRecord)
+NUMBER = {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "1, 2, ... of its application."}
+VERIFIED = {"anyOf": [{"type": "object"}, {"type": "null"}], "description": "The verification of it, and its figures."}
+PRICE = {"anyOf": [FIGURE, {"type": "null"}]}
+RUN = schema_of(TuningRun, RUN_IDS, run=NUMBER)
+TRIAL = schema_of(Trial, TRIAL_IDS, trial=NUMBER, run=NUMBER, purpose={"type": "string"}, verified=VERIFIED)
+OBJECTIVE = schema_of(ObjectiveRecord, OBJECTIVE_IDS, trial=NUMBER, run=NUMBER, searched_price=PRICE)
+SORTS = {"trial": "ordinal"}  # of the store, where its word is another
 APPLICATION, WATCH = schema_of(ApplicationVersion), schema_of(RetuningRecord)
 EXPLANATION: dict[str, Any] = {"type": "object", "description": "What was seen, weighed, decided and why."}
 State = Literal["proposed", "shadow", "canary", "full", "reverted", "retired"]
@@ -112,7 +127,7 @@ class RunFilter(Paged):
 
 
 class TrialQuery(Paged, Ranged):
-    sort: Literal["id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended"] = "number"
+    sort: Literal["trial", "price", "violations", "reconfigurations", "slack", "seconds", "ended"] = "trial"
     descending: bool = False
     state: Literal["complete", "pruned", "failed"] | None = None
     feasible: bool | None = None
@@ -124,11 +139,9 @@ def ensure_known(session: Session, app: str, found: Sequence[Any]) -> None:
         load_application(session, app)
 
 
-def load_own_run(session: Session, caller: Caller, run_id: int) -> TuningRun:
-    """The run; one of an application that the token is not for is not there, and its name is not told."""
-    found = load_run(session, run_id)
-    check_reach(caller, load_version(session, found.application_version_id).application, f"{NO_RUN} {run_id}")
-    return found
+def number_objective(session: Session, one: ObjectiveRecord) -> dict[str, Any]:
+    """An objective, its trial and its run by their numbers."""
+    return lay_out_objective(one, *find_made_of(session, one))
 
 
 @router.get("/decisions", **gives(page_of(schema_of(DecisionRecord)), "The newest first.", 404))
@@ -192,16 +205,19 @@ def list_from(
 @router.get("/objectives", **gives(page_of(OBJECTIVE), "The newest first.", 404))
 def objectives(request: Request, app: App, given: Given, asked: Annotated[ObjectiveFilter, Query()]) -> Response:
     """List the objectives, where they came from, and what became of them."""
-    return list_from(
-        request, app, given, asked, lambda session, most: stream_objectives(session, app, asked.state or None, most)
-    )
+
+    def read(session: Session, most: int) -> Iterable[Any]:
+        found = list(stream_objectives(session, app, asked.state or None, most))
+        return (number_objective(session, one) for one in found)
+
+    return list_from(request, app, given, asked, read)
 
 
 @router.get("/objectives/{version}", **gives(OBJECTIVE, "It.", 404))
 def objective(app: App, version: RowId, given: Given) -> Response:
     """Show one objective."""
     with given.store.read() as session:
-        return answer(load_objective(session, app, version))
+        return answer(number_objective(session, load_objective(session, app, version)))
 
 
 @router.get("/surrogates", **gives(page_of(schema_of(SurrogateRecord)), "The newest first.", 404))
@@ -267,36 +283,41 @@ def show_retuning(app: App, given: Given) -> Response:
 @tunings.get("/applications/{app}/runs", **gives(page_of(RUN), "The newest first.", 404))
 def runs(request: Request, app: App, given: Given, asked: Annotated[RunFilter, Query()]) -> Response:
     """List the searches for an application's best objective."""
-    return list_from(request, app, given, asked, lambda session, most: list_runs(session, app, asked.state, most))
+    now = given.settings.clock()
+
+    def read(session: Session, most: int) -> Iterable[Any]:
+        return [lay_out_run(one, now) for one in list_runs(session, app, asked.state, most)]
+
+    return list_from(request, app, given, asked, read)
 
 
-@tunings.get("/runs/{run_id}", **gives(RUN, "It.", 404))
-def run(run_id: RowId, caller: Reading, given: Given) -> Response:
+@tunings.get("/applications/{app}/runs/{run}", **gives(RUN, "It.", 404))
+def run(app: App, run: RowId, given: Given) -> Response:
     """Show one search."""
     with given.store.read() as session:
-        return answer(load_own_run(session, caller, run_id))
+        load_application(session, app)
+        return answer(lay_out_run(find_run(session, app, run), given.settings.clock()))
 
 
-@tunings.get("/runs/{run_id}/trials", **gives(page_of(TRIAL), "In the order asked for.", 404))
-def trials(
-    request: Request, run_id: RowId, caller: Reading, given: Given, asked: Annotated[TrialQuery, Query()]
-) -> Response:
+@tunings.get("/applications/{app}/runs/{run}/trials", **gives(page_of(TRIAL), "In the order asked for.", 404))
+def trials(request: Request, app: App, run: RowId, given: Given, asked: Annotated[TrialQuery, Query()]) -> Response:
     """List what a search tried."""
-    chosen = TrialFilter(
-        run_id=run_id, state=asked.state, feasible=asked.feasible, since=asked.since, until=asked.until
-    )
     most = asked.offset + asked.limit + 1
     with given.store.read() as session:
-        load_own_run(session, caller, run_id)
-        found = list_trials(session, chosen, asked.sort, asked.descending, limit=most)
-    return cut_page(request, found, asked)
+        load_application(session, app)
+        of = find_run(session, app, run)
+        chosen = TrialFilter(
+            run_id=of.id, state=asked.state, feasible=asked.feasible, since=asked.since, until=asked.until
+        )
+        found = list_trials(session, chosen, SORTS.get(asked.sort, asked.sort), asked.descending, limit=most)
+        repeats = load_repeats(session, [of.id or 0])
+    return cut_page(request, (lay_out_trial(one, of, repeats) for one in found), asked)
 
 
-@tunings.get("/trials/{trial_id}", **gives(TRIAL, "It.", 404))
-def trial(trial_id: RowId, caller: Reading, given: Given) -> Response:
+@tunings.get("/applications/{app}/trials/{trial}", **gives(TRIAL, "It.", 404))
+def trial(app: App, trial: RowId, given: Given) -> Response:
     """Show one trial."""
     with given.store.read() as session:
-        found = load_trial(session, trial_id)
-        app = load_version(session, load_run(session, found.run_id).application_version_id).application
-        check_reach(caller, app, NO_TRIAL.format(trial_id))
-        return answer(found)
+        load_application(session, app)
+        found = find_trial(session, app, trial)
+        return answer(lay_out_trial(found, load_run(session, found.run_id), load_repeats(session, [found.run_id])))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Container
 from dataclasses import fields
 from typing import Any
 
@@ -129,10 +130,11 @@ def to_bytes(value: Any) -> bytes:
     return write_json(to_plain(value, HIDDEN)).encode()
 
 
-def schema_of(record: type) -> dict[str, Any]:
-    """What `to_bytes` makes of such a record, as JSON Schema."""
-    properties = {}
-    for name, kind in ((field.name, str(field.type)) for field in fields(record) if field.name not in HIDDEN):
+def schema_of(record: type, left_out: Container[str] = (), **further: dict[str, Any]) -> dict[str, Any]:
+    """What `to_bytes` makes of such a record, as JSON Schema; without some fields and with further ones."""
+    properties = dict(further)
+    kept = (field for field in fields(record) if field.name not in HIDDEN and field.name not in left_out)
+    for name, kind in ((field.name, str(field.type)) for field in kept):
         alone = kind.removesuffix(" | None")
         properties[name] = PLAIN[alone] if alone == kind else {"anyOf": [PLAIN[alone], {"type": "null"}]}
     return {"title": record.__name__, "type": "object", "properties": properties, "required": list(properties)}

@@ -101,13 +101,13 @@ def show_application(request: Request, database: Session, caller: Caller, now: f
 
 @show("/candidate", "candidate.html")
 def show_candidate(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
-    app = read_text(request, "app")
+    app = read_app(request)
     return {"view": gather_candidate(database, app, now), "app": app}
 
 
 @show("/objectives/{version}", "objective.html")
 def show_objective(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
-    app = read_text(request, "app")
+    app = read_app(request)
     return {"view": gather_objective(database, app, read_id(request, "version", "objective")), "app": app}
 
 
@@ -115,19 +115,19 @@ def show_objective(request: Request, database: Session, caller: Caller, now: flo
 def show_run(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
     tab = check_choice("tab", request.query_params.get("tab", ""), RUN_TABS)
     order = read_order(request.query_params)
-    app = read_text(request, "app")
+    app = read_app(request)
     return {"view": gather_run(database, app, read_id(request, "run", "tuning run"), tab, order), "app": app}
 
 
 @show("/trials/{trial}", "trial.html")
 def show_trial(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
-    app = read_text(request, "app")
+    app = read_app(request)
     return {"view": gather_trial(database, app, read_id(request, "trial", "trial")), "app": app}
 
 
 @show("/explain", "explain.html")
 def show_explanation(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
-    app, operator = read_text(request, "app"), read_text(request, "operator")
+    app, operator = read_app(request), read_text(request, "operator")
     at = read_seconds(request.query_params.get("at", ""))
     return {"view": gather_explanation(database, app, at, operator, now), "app": app}
 
@@ -225,6 +225,14 @@ def refuse(session: PageSession, error: Exception, status: int, app: str = "") -
 
 def read_text(request: Request, name: str) -> str:
     return check_text(request.query_params.get(name, ""))
+
+
+def read_app(request: Request) -> str:
+    """The application that a link names in its query; only links that were cut off lack it."""
+    app = read_text(request, "app")
+    if not app:
+        raise BadInput(f"the link names no application; add it, as in {request.url.path}?app=NAME")
+    return app
 
 
 def read_id(request: Request, name: str, what: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
@@ -28,6 +29,7 @@ from scaler.model.units import (
 from scaler.model.wire import read_number
 from tuner.service.access.token import expires_soon
 from tuner.service.page import address
+from tuner.store.runs import find_state
 from tuner.views import words
 from tuner.views.html_document import make_environment, read_scripts, read_style
 from tuner.views.tuning import WEIGHTS
@@ -116,6 +118,7 @@ def environment() -> Environment:
         "state": words.format_state,
         "kind": words.format_kind,
         "ordinal": words.format_ordinal,
+        "run_state": lambda run: find_state(run, time.time()),
         "figure": lambda document, name: read_number(document.get(name)),
     }
     made.globals |= {

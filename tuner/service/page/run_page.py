@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,11 @@ from tuner.store.applications import load_version
 from tuner.store.connection import Session
 from tuner.store.objectives import list_objectives
 from tuner.store.records import ApplicationVersion, TuningRun
-from tuner.store.runs import find_run, load_run
-from tuner.store.trials import TrialFilter, count_trials, find_trial, find_verified, list_trials
+from tuner.store.runs import find_run, find_state, load_run
+from tuner.store.trials import TrialFilter, count_trials, find_trial, list_trials, load_repeats
 from tuner.views.tuning import load_tuning, numbers
+from tuner.views.tuning_documents import describe_repeat
 from tuner.views.tuning_page import describe_headline, draw_exploration, draw_result
-from tuner.views.words import format_ordinal
 
 TRIALS_PER_PAGE = 50
 MAX_CHARTED = 20_000  # trials that charts are drawn of
@@ -70,7 +71,7 @@ def draw_run(session: Session, run: TuningRun, version: ApplicationVersion, tab:
     """The parts of the report that `tuner report --html` writes."""
     history = list_trials(session, TrialFilter(run_id=run.id), sort="number", limit=MAX_CHARTED)
     if not history:
-        nothing = f"The run is {run.state}, and no trial has ended."
+        nothing = f"The run is {find_state(run, time.time())}, and no trial has ended."
         return {"tiles": [], "sentences": [nothing], "facts": {}, "parts": {}}
     tuning = load_tuning(session, version.application, run, version.document, history)
     if tab:
@@ -106,7 +107,7 @@ def link_page(app: str, ordinal: int, order: TrialOrder, page: int) -> str:
 def gather_trial(session: Session, app: str, ordinal: int) -> dict[str, Any]:
     """A trial with its run and the objectives made of it."""
     trial = find_trial(session, app, ordinal)
-    used, verified = trial.about.replicas, find_verified(session, trial)
+    used, repeats = trial.about.replicas, load_repeats(session, [trial.run_id])
     detail = {key: value for key, value in trial.detail.items() if key not in ("replicas", "of") and value != {}}
     return {
         "run": load_run(session, trial.run_id),
@@ -118,6 +119,8 @@ def gather_trial(session: Session, app: str, ordinal: int) -> dict[str, Any]:
         "replicas": {
             name: {kind: format_fixed(count, 2) for kind, count in numbers(used, name).items()} for name in used
         },
-        "detail": detail | ({} if verified is None else {"of": f"trial {format_ordinal(verified)}"}),
+        "detail": detail,
+        "repeats": describe_repeat(trial, repeats),
+        "other_trial": repeats.find_repeated(trial) or repeats.find_verification(trial),
         "objectives": [o for o in list_objectives(session, app) if o.trial_id == trial.id],
     }

@@ -37,7 +37,8 @@ class GuideRenderer(RendererHTML):
     def fence(self, tokens: Sequence[Token], i: int, *_: Any) -> str:
         return f"{CODE}<code>{escape(tokens[i].content)}</code></pre>\n"
 
-    code_block = fence
+    def code_block(self, tokens: Sequence[Token], i: int, *_: Any) -> str:
+        return self.fence(tokens, i)
 
     def code_inline(self, tokens: Sequence[Token], i: int, *_: Any) -> str:
         return f"<code>{' '.join(map(break_code, tokens[i].content.split(' ')))}</code>"

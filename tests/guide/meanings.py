@@ -116,7 +116,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "res": "Weight of resources; the three add up to 1",
     },
     "policy": {
-        "name": "The policy",
+        "name": "Name of the policy",
         "names": "Several policies, to be compared",
         "options": "Options of the policy, a table",
     },
@@ -197,7 +197,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "guard bounds": {
         "min": "Smallest number of replicas",
         "max": "Largest number of replicas",
-        "types": "The same by node type: a table of tables with min and max",
+        "types": "Both by node type: a table of tables with min and max",
     },
     "guard cooldown": {
         "out_s": "Seconds between the last change and a scale-out",

@@ -148,6 +148,8 @@ def describe(section: str, rows: Iterable[tuple[str, str, Any]]) -> str:
 def write_value(value: Any) -> str:
     if value is None or value is MISSING or (isinstance(value, list | tuple | dict) and not value):
         return ""
+    if isinstance(value, float) and value >= 1000.0 and value.is_integer():
+        value = int(value)
     text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     return f"`{str(value).lower() if isinstance(value, bool) else text}`"
 

@@ -26,6 +26,7 @@ from tuner.store.connection import open_store
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tuner" / "guide"
 MAX_README_LINES = 150
+MAX_CODE_LINE = 63  # characters that a block shows 800 px wide
 PAGES = {**{topic: FOLDER / f"{topic}.md" for topic in TOPICS}, "README": ROOT / "README.md"}
 
 
@@ -82,6 +83,13 @@ def test_pages_link_to_each_other_alone(topic: str) -> None:
     assert {file for file in files if file} <= {f"{one}.md" for one in TOPICS} | set(PICTURES)
 
 
+@pytest.mark.parametrize("topic", TOPICS)
+def test_lines_of_code_fit_a_narrow_window(topic: str) -> None:
+    tokens = MarkdownIt("commonmark").parse(read_page(topic))
+    lines = [line for one in tokens if one.type in ("fence", "code_block") for line in one.content.splitlines()]
+    assert [line for line in lines if len(line) > MAX_CODE_LINE] == []
+
+
 def test_the_command_lists_topics() -> None:
     printed = succeed("guide")
     for topic in TOPICS:
@@ -134,8 +142,28 @@ def test_the_guide_begins_with_the_first_page_and_an_unknown_one_is_not_found(cl
 
 
 def test_markup_in_a_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.service.page.guide_page.read_page", lambda _: "# A\n\n<b onclick=x>bold</b> <script>")
-    assert "&lt;script&gt;" in render_page.__wrapped__("raw")
+    made = render_text("# A\n\n<b onclick=x>bold</b> <script> `<script>`\n\n```sh\n<script>\n```", monkeypatch)
+    assert made.count("&lt;script&gt;") == 3
+    assert "<script" not in made
+
+
+def render_text(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("tuner.service.page.guide_page.read_page", lambda _: text)
+    return str(render_page.__wrapped__("any"))
+
+
+def test_names_and_figures_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert '<span class="one">--max-ratio</span>' in render_text("`--max-ratio`", monkeypatch)
+    assert "<code>SPARK_<wbr>EXECUTOR_" in render_text("`SPARK_EXECUTOR_ATTRIBUTE_NODE_TYPE`", monkeypatch)
+    assert "5\u00a0% of 1\u00a0MiB" in render_text("5 % of 1 MiB", monkeypatch)
+
+
+def test_a_table_of_sentences_is_a_list_on_a_phone(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = "| key | default | meaning |\n|---|---|---|\n"
+    assert '<table class="list">' in render_text(f"{head}| `a` | 1 | {'long ' * 20}|", monkeypatch)
+    made = render_text(f"{head}| `a` | 1 | short |", monkeypatch)
+    assert "<table>" in made
+    assert '<td data-label="default">1</td>' in made
 
 
 @pytest.mark.parametrize("name", ["README", "installation"])

@@ -102,7 +102,7 @@ def test_settings_are_whole_and_checked(address: str) -> None:
         ({"budget": 0}, "budget is '0', and must be a whole number from 1"),
         ({"budget": True}, "budget is 'True', and must be a whole number from 1"),
         ({"period_s": float("nan")}, "period_s is 'nan', and must be a number"),
-        ({"alpha": 0.9}, "alpha is '0.9', and must be a number from 1e-06 to 0.5"),
+        ({"alpha": 0.9}, "alpha is '0.9', and must be a number from 0.000001 to 0.5"),
         ({"engine": "magic"}, "engine is 'magic', and must be one of gp, skopt"),
         ({"sources": "/logs"}, "sources is '/logs', and must be a list of paths"),
         ({"enabled": 1}, "enabled is '1', and must be true or false"),

@@ -99,7 +99,7 @@ def test_no_change_says_why_nothing_was_better(store: Store, ask: Callable[..., 
     assert [(a.action, a.done) for a in account.alternatives] == [
         ("no change", True), ("+1 small", False), ("-1 large", False),
     ]  # fmt: skip
-    assert "412 tuples/s, utilisation 70 %, response 38 ms of 42 ms allowed, 2 small + 1 large at 3.6/h" in text(ask())
+    assert "412 tuples/s, utilisation 70 %, response 38 ms of 42 ms allowed, 2 small + 1 large at 3.60/h" in text(ask())
 
 
 def test_no_change_is_explained_though_a_change_was_worth_more_or_nothing_was_valued() -> None:
@@ -201,7 +201,7 @@ def test_an_objective_is_followed_to_its_trial_and_its_stages(store: Store) -> N
     assert (pursued.source.engine, pursued.source.surrogate) == ("gp", None)
     assert pursued.before == ExpectedFigures(4.4, None, 0.021, None)
     said = text(Explanation("payments", slot.time, True, operators=(account,)))
-    assert "price 3.1 ± 0.02/h instead of 4.4, violations 4 % instead of 2.1 %" in said
+    assert "price 3.10 ± 0.02/h instead of 4.40, violations 4 % instead of 2.1 %" in said
     assert "Violations rose from 2.1 % to 11.4 % of 180 slots" in said
     assert [one.operator for one in whole.operators] == list(CLICKS.rates)
     assert [one.decision.shadow.version for one in whole.operators] == [3] * len(CLICKS.rates)  # type: ignore[union-attr]

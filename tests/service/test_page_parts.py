@@ -16,6 +16,7 @@ from sim.graphs import single
 from tests.service.made_decisions import DAY, NOW
 from tuner.history.qos_history import QosFigures
 from tuner.service.page.address import link_application, read_window
+from tuner.service.page.error_pages import render_refusal
 from tuner.service.page.live_graph import draw_live
 from tuner.service.page.render import format_change, mark_age, mark_moment, mark_text
 from tuner.service.page.slot_charts import select_peaks, thin
@@ -116,8 +117,13 @@ def test_a_document_of_any_depth_is_told_flat() -> None:
     }
     stated = {"cost": 7.9, "figures": {"violations_limit": 0.05, "my_operator": 3}}
     assert dict(list_facts(stated)) == {
-        "price per hour": "7.9", "then · violations allowed": "5 %", "then · my_operator": "3",
+        "price per hour": "7.90", "then · violations allowed": "5 %", "then · my_operator": "3",
     }  # fmt: skip
+
+
+def test_a_refusal_shows_commands_as_code_and_markup_as_text() -> None:
+    page = bytes(render_refusal("<b>clicks</b> has no run 1; `tuner runs '<i>'` lists them", 404).body).decode()
+    assert "&lt;b&gt;clicks&lt;/b&gt; has no run 1; <code>tuner runs &#39;&lt;i&gt;&#39;</code> lists them" in page
 
 
 def test_prices_are_compared_where_they_differ() -> None:

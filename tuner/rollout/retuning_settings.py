@@ -29,7 +29,8 @@ def stated(default: Any, kind: Kind) -> Any:
 
 
 def ranged(default: float, low: float = 1e-3, high: float = 1e10) -> Any:
-    return stated(default, Kind(f"a number from {low:g} to {high:g}", lambda v: is_number(v) and low <= v <= high))
+    told = " to ".join(f"{bound:,f}".rstrip("0").rstrip(".") for bound in (low, high))
+    return stated(default, Kind(f"a number from {told}", lambda v: is_number(v) and low <= v <= high))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from scaler.model.units import (
     format_count,
     format_duration,
     format_moment,
+    format_money,
     format_number,
     format_response,
     format_share,
@@ -133,7 +134,7 @@ def describe_observation(decision: Decision) -> str:
     parts.append(format_if("utilisation {}", format_share, seen.utilisation))
     response = "not known" if decision.response is None else format_response(decision.response)
     parts.append(f"response {response}{allowed}")
-    price = format_if("{}/h", format_number, decision.price)
+    price = format_if("{}/h", format_money, decision.price)
     parts.append(f"{format_deployment(seen.deployment)}{price and ' at '}{price}" if seen.deployment else price)
     parts.append(format_if("{} of the metrics", format_share, seen.completeness))
     parts.append(format_if("backlog {} tuples", format_number, seen.backlog or None))
@@ -239,9 +240,9 @@ def describe_expectation(pursued: Pursued) -> str:
     """The expected price and violations, against those of what was in use before."""
     after, before, parts = pursued.after, pursued.before, []
     if after.cost is not None:
-        error = format_if(" ± {}", format_number, after.cost_error)
-        instead = format_if(" instead of {}", format_number, before.cost)
-        parts.append(f"price {format_number(after.cost)}{error}/h{instead}")
+        error = format_if(" ± {}", format_money, after.cost_error)
+        instead = format_if(" instead of {}", format_money, before.cost)
+        parts.append(f"price {format_money(after.cost)}{error}/h{instead}")
     for what, share, other in (
         ("violations", after.violations, before.violations),
         ("reconfigurations", after.reconfigurations, before.reconfigurations),
@@ -276,10 +277,10 @@ def describe_candidate(candidate: ShadowDecision) -> str:
     parts = [f"{which} would have {change}"]
     if candidate.deployment:
         parts.append(
-            f"running {format_deployment(candidate.deployment)}{format_if(' at {}/h', format_number, candidate.price)}"
+            f"running {format_deployment(candidate.deployment)}{format_if(' at {}/h', format_money, candidate.price)}"
         )
     else:
-        parts.append(format_if("at {}/h", format_number, candidate.price))
+        parts.append(format_if("at {}/h", format_money, candidate.price))
     if candidate.response is not None:
         allowed = format_if(" of {} allowed", format_response, candidate.bound)
         parts.append(f"predicted response {format_response(candidate.response)}{allowed}")

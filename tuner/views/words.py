@@ -8,7 +8,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from scaler.model.units import NONE, clean, describe_span, format_flag, format_moment, format_number, format_share
+from scaler.model.units import (
+    NONE,
+    clean,
+    describe_span,
+    format_flag,
+    format_moment,
+    format_money,
+    format_number,
+    format_share,
+)
 from scaler.model.wire import read_number, spell, to_plain
 
 STATES = {"reverted": "rolled back", "none": "no objective", "full": "full use"}  # of objectives, where words differ
@@ -18,6 +27,7 @@ SHARES = (
     *("violations", "reconfigurations", "confidence", "utilisation", "held", "completeness"),
     *("limit", "allowed", "doubt", "late", "share"),
 )  # names of figures, up to the first underscore, that are shares
+PRICES = ("price", "real_price", "cost", "cost_error", "other_cost")  # names of figures that are money an hour
 LABELS = {  # of documents' keys, where people say it otherwise
     "cost": "price per hour", "cost_error": "its standard error", "other_cost": "price per hour before",
     "real_price": "price paid meanwhile", "violations_limit": "violations allowed",
@@ -29,7 +39,7 @@ EARLIEST, LATEST = 1e8, 4.1e9  # seconds since 1970 that a document may mean
 MAX_FACTS = 12
 MAX_TYPES = 12  # of a deployment
 MAX_LETTERS = 300  # of a value shown
-UNIT = re.compile(r"(?<=\d) (?=[%±]|(?:ms|s|min|h|d)\b)|(?<=±) (?=\d)")
+UNIT = re.compile(r"(?<=\d) (?=[%±]|(?:ms|s|min|h|d|[KMG]i?B)\b)|(?<=±) (?=\d)")
 Row = TypeVar("Row")
 
 
@@ -66,13 +76,15 @@ def is_moment(value: Any) -> bool:
 
 
 def format_value(name: str, value: Any) -> str:
-    """A value of a document, by its own name within it: a share, a moment, a number, a list or a text."""
+    """A value of a document, by its own name within it: a share, money, a moment, a number, a list or a text."""
     if isinstance(value, bool):
         return format_flag(value)
     number = read_number(value)
     if number is not None:
         if name.partition("_")[0] in SHARES and 0.0 <= number <= 1.0:
             return format_share(number)
+        if name in PRICES:
+            return format_money(number)
         if is_moment(value):
             return format_moment(number, "minutes")
         return f"{value:,}" if isinstance(value, int) else format_number(number, 5)

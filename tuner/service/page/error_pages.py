@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request, Response
+from markupsafe import Markup, escape
 from starlette.exceptions import HTTPException
 
 from tuner.service.access.envelope import PROBLEM
@@ -50,11 +52,18 @@ def find_sentence(request: Request, error: Any, told: Response) -> str:
     return str(json.loads(bytes(told.body))["detail"])
 
 
+def mark_commands(says: str) -> Markup:
+    """A sentence with what it has between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(says))))
+
+
 def render_refusal(
     says: str, status: int, session: object = None, app: str = "", headers: Mapping[str, str] | None = None
 ) -> Response:
     """A sentence as a page, under a heading for its status."""
     heading = HEADINGS.get(status, "That did not work")
-    page = render("refused.html", {"session": session, "says": says, "app": app, "heading": heading}, status)
+    page = render(
+        "refused.html", {"session": session, "says": mark_commands(says), "app": app, "heading": heading}, status
+    )
     page.headers.update(headers or {})
     return page

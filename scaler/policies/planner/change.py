@@ -41,6 +41,7 @@ class Present(NamedTuple):
     capacity: float
     late: float  # expected cost of late answers in the next slot
     leaves: float  # what comes after the next slot for a deployment that is no rung: a change
+    puts_off: float  # the same of this one where it stays: a change that comes later has its own slot to be late in
     behind: bool
     silent: bool  # whether the load fell silent, and may be back any slot
 
@@ -71,11 +72,15 @@ def begin_choice(p: Problem, s: State, seen: KernelView) -> Present:
     """What the present deployment makes of the next slot."""
     slowest = int(p.order[seen.slowest])
     capacity = capacity_of(p, s, slowest, seen.count)
-    least = math.inf
-    for m in range(s.ladder.size[0]):
-        least = min(least, s.course.ahead[m] - p.w_res * s.ladder.price[s.ladder.rungs[m]])
     late, silent = late_at(p, s, capacity), bool(s.chain.silence[0] > 0.0)
-    return Present(slowest, seen.count, capacity, late, p.w_rcf + least, is_behind(seen), silent)
+    least = math.inf
+    later = math.inf
+    for m in range(s.ladder.size[0]):
+        o = s.ladder.rungs[m]
+        after = s.course.ahead[m] - p.w_res * s.ladder.price[o]
+        least = min(least, after)
+        later = min(later, after + (late if s.ladder.capacity[o] > capacity else s.course.late[m]))
+    return Present(slowest, seen.count, capacity, late, p.w_rcf + least, p.w_rcf + later, is_behind(seen), silent)
 
 
 @jit
@@ -151,7 +156,9 @@ def cost_of(p: Problem, s: State, seen: KernelView, present: Present, to: Deploy
         return math.inf
     if present.silent and to.removes and capacity < present.capacity:
         return math.inf
-    cost = float(s.course.ahead[to.rung]) if to.rung >= 0 else p.w_res * to.price + present.leaves
+    cost = p.w_res * to.price + (present.leaves if to.adds or to.removes else present.puts_off)
+    if to.rung >= 0:
+        cost = float(s.course.ahead[to.rung])
     if to.adds:
         cost += present.late + price_out(p, level, present.capacity, usual_s)
     elif to.removes:

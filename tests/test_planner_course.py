@@ -75,6 +75,22 @@ def test_a_load_that_falls_silent_gives_nothing_away_until_it_stays_away() -> No
     assert scale([HALF, HALF])[-1] < 4  # a load that is only less is followed as ever
 
 
+def test_a_mixed_deployment_that_is_late_is_left_at_once() -> None:
+    """A change of the next slot seemed as good as one now, slot after slot: the slot that it takes was not counted."""
+    task = make_task(types=2, k_max=6, one_at_a_time=False)
+    with interpreted():
+        policy = build_policy(PLANNER, task)
+    mixed, rate, m = Deployment((1, 1)), 242.0, task.moments.mean / 0.7
+    x, before = rate / 2.0, None
+    for slot in range(4):
+        seen = Observation(60.0 * slot, rate, x * m, m + x * 0.75 * m * m / (1.0 - x * m), mixed)
+        if before is not None:
+            policy.learn(Transition(before, seen))
+        before = seen
+    assert seen.response > task.bound
+    assert mixed.after(policy.decide(seen)) == Deployment((2, 0))
+
+
 def test_slower_service_is_known_within_slots() -> None:
     """A shift once seen outweighs what was learned before, so that the last tenth does not take a day."""
     task = make_task(types=1, k_max=4)

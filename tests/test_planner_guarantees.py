@@ -1,4 +1,8 @@
-"""What the planner promises whatever the load: limits hold, nothing is given away while it is behind."""
+"""What the planner promises whatever the load: limits hold, nothing is given away while it is behind.
+
+What it costs at the worst is not proved. An adversary that sees every slot what is deployed is let loose on it, and
+what it found is what is stated (research.md).
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,12 @@ from scaler.model.nodes import Deployment
 from scaler.model.policy import Observation, Transition, build_policy
 from scaler.policies.planner.load_chain import begin_level, forecast_rates, make_chain, observe_level
 from scaler.policies.planner.planner import PLANNER
-from tests.examples import interpreted, make_task
+from sim.compiler import start_compiling
+from tests.bench.bench_adversary import make_world, search
+from tests.examples import interpreted, make_task, replay
+from tests.oracles.adversary import Played, Tease, play
 
+WORST_MULTIPLE, FIRST_SLOTS = 4.5, 25.0  # of the floor, and slots that are late while nothing is known
 SPEEDS = np.array([node.speedup for node in make_task(types=2).types])
 
 
@@ -78,3 +86,28 @@ def test_a_forecast_holds_as_often_as_it_says() -> None:
         within += [low <= rate <= high] if t > 500 else []
         observe_level(chain, rate)
     assert 0.85 <= np.mean(within) <= 0.98
+
+
+def over_stated(played: Played) -> float:
+    """Cost beyond what is stated as the worst, in slots that are late."""
+    return played.excess(WORST_MULTIPLE) / make_world(3).weights.performance - FIRST_SLOTS
+
+
+@pytest.mark.slow
+def test_the_adversary_sees_what_a_replay_costs() -> None:
+    task = make_task(types=2, k_max=5, one_at_a_time=False)
+    with interpreted():
+        played = play(task, Tease(excess=1.5, kept_up=2, stays_low=6), 60)
+    assert played.late > 0.0
+    again = replay(task, played.rates, PLANNER)
+    assert (again.cost, again.violations) == (pytest.approx(played.cost, rel=1e-12), played.late)
+    assert played.cost >= played.floor * (1.0 - 1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_no_adversary_found_is_worse_than_what_is_stated(seed: int) -> None:
+    start_compiling()
+    _, worst = search(make_world(3), "planner", 400, 25, seed, over_stated)
+    assert over_stated(worst) < 0.0
+    assert worst.multiple > 1.5  # it does harm

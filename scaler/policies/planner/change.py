@@ -41,6 +41,7 @@ class Present(NamedTuple):
     capacity: float
     late: float  # expected cost of late answers in the next slot
     leaves: float  # what comes after the next slot for a deployment that is no rung: a change
+    puts_off: float  # the same of this one where it stays: a change that comes later has its own slot to be late in
     behind: bool
     silent: bool  # whether the load fell silent, and may be back any slot
 
@@ -71,12 +72,15 @@ def begin_choice(p: Problem, s: State, k: Integers, seen: KernelView) -> Present
     """What the present deployment makes of the next slot."""
     slowest = int(p.order[seen.slowest])
     capacity = capacity_of(p, s, slowest, seen.count)
-    rung, least = rung_of(s, place_of(p, k, seen.count)), math.inf
+    rung, least, later = rung_of(s, place_of(p, k, seen.count)), math.inf, math.inf
     late = s.course.late[rung] if rung >= 0 else late_at(p, s, capacity)
     for m in range(s.ladder.size[0]):
-        least = min(least, s.course.ahead[m] - p.w_res * s.ladder.price[s.ladder.rungs[m]])
+        o = s.ladder.rungs[m]
+        after = s.course.ahead[m] - p.w_res * s.ladder.price[o]
+        least = min(least, after)
+        later = min(later, after + (late if s.ladder.capacity[o] > capacity else s.course.late[m]))
     silent = bool(s.chain.silence[0] > 0.0)
-    return Present(slowest, seen.count, capacity, late, p.w_rcf + least, is_behind(seen), silent)
+    return Present(slowest, seen.count, capacity, late, p.w_rcf + least, p.w_rcf + later, is_behind(seen), silent)
 
 
 @jit
@@ -153,7 +157,9 @@ def cost_of(p: Problem, s: State, seen: KernelView, present: Present, to: Deploy
         return math.inf
     if present.silent and to.removed > 0 and capacity < present.capacity:
         return math.inf
-    cost = float(s.course.ahead[to.rung]) if to.rung >= 0 else p.w_res * to.price + present.leaves
+    cost = p.w_res * to.price + (present.leaves if to.added + to.removed > 0 else present.puts_off)
+    if to.rung >= 0:
+        cost = float(s.course.ahead[to.rung])
     if to.added > 0:
         cost += present.late + price_out(p, level, present.capacity, usual_s, to.added)
     elif to.removed > 0:

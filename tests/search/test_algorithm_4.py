@@ -99,7 +99,7 @@ def test_a_phase_starts_from_the_current_solution(problem: SearchProblem, name: 
     history[place] = replace(history[place], parameters=best, price=5.0)
     earlier = history if name == "shares" else [*history, *make_phase(1, "shares", 11.0)]
     phase = paper.find_phase(earlier)
-    points, values = paper.list_known(earlier, phase, problem.qos)
+    points, values = paper.list_known(earlier, phase, problem.target)
     assert (phase.round, phase.name) == (1, name)
     assert points == [[0.2, 0.3, 0.4, 0.1, 0.4] if name == "shares" else [0.6, 0.3, 0.1]]
     assert values == [5.0]
@@ -145,5 +145,5 @@ def test_two_rounds_without_gain_end_it(problem: SearchProblem, costs: list[floa
 def test_a_broken_constraint_costs_a_hundred(problem: SearchProblem) -> None:
     (outcome,) = make_phase(0, "shares", 10.0, count=1)
     broken = replace(outcome, violations=np.float64(0.06), reconfigurations=np.float64(0.11))
-    assert paper.penalise(outcome, problem.qos) == 10.0
-    assert paper.penalise(broken, problem.qos) == 210.0
+    assert paper.penalise(outcome, problem.target) == 10.0
+    assert paper.penalise(broken, problem.target) == 210.0

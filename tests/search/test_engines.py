@@ -247,3 +247,12 @@ def test_optuna_is_told_what_breaks_a_constraint(problem: Problem) -> None:
         np.mean([min(problem.judge(to_coordinates(o.parameters))[1:]) >= 0 for o in late]) for late in (aware, unaware)
     ]
     assert share[0] > share[1] + 0.2
+
+
+def test_cheap_and_surely_infeasible_is_worth_less_than_a_small_improvement() -> None:
+    from tuner.search.engines.gp import acquire
+
+    mean = np.array([[-3.0, 0.0], [2.0, -1.0], [-1.0, -1.0]])  # cost and both constraints of two points
+    deviation = np.array([[0.1, 0.05], [0.2, 0.2], [0.2, 0.2]])
+    infeasible, small = acquire(mean, deviation, np.zeros(2), goal=-0.15)
+    assert infeasible < small

@@ -29,6 +29,7 @@ from tuner.search.recommendation import (
     make_model,
     measure_confidence,
     needs_more,
+    pick_next,
     verify,
 )
 from tuner.search.space.space import EvaluationOutcome, Parameters, from_cube, make_space, measure_slack, meets
@@ -204,3 +205,19 @@ def test_recommended_model_carries_the_least_replicas() -> None:
     limited = replace(setting, application=replace(setting.application, operators=operators))
     models = make_model(limited, {}).operators
     assert [models[one.name].k_min for one in operators] == [one.k_min for one in operators] != [1] * len(operators)
+
+
+def test_after_a_failure_the_next_candidate_is_clearly_safer() -> None:
+    parameters = Parameters((1.0,), Weights(0.3, 0.3, 0.4))
+
+    def see(violations: float) -> EvaluationOutcome:
+        return EvaluationOutcome(parameters, 10.0, violations, 0.0)
+
+    history = [see(0.04), see(0.039), see(0.02), see(0.01)]
+    qos = QoS(0.05, 0.05, 0.1)
+    failed = {0: Verification(see(0.06), see(0.0), 0.3)}
+    assert pick_next([0, 1, 2, 3], history, {}, qos) == 0
+    assert pick_next([0, 1, 2, 3], history, failed, qos) == 2
+    assert pick_next([0, 1, 2, 3], history, {0: Verification(see(0.01), see(0.0), 0.99)}, qos) == 1
+    assert pick_next([0, 1], history, failed, qos) == 1  # where no other is left
+    assert pick_next([0], history, failed, qos) is None

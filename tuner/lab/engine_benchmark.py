@@ -32,8 +32,9 @@ from tuner.search.evaluation import (
     evaluate_locally,
     replay_seeds,
 )
-from tuner.search.recommendation import PROVED, Verification, choose, list_candidates, needs_more, verify
+from tuner.search.recommendation import PROVED, Verification, choose, list_candidates, needs_more, pick_next, verify
 from tuner.search.search_plan import FIRST_VERIFICATION_SEED, HELD_OUT, SEEDS, SHORT_PART, VERIFICATION_SEEDS
+from tuner.search.search_target import tighten
 from tuner.search.space.space import EvaluationOutcome, History, Parameters, make_space, meets
 from tuner.search.tuning_run import search
 from tuner.simulation.workers import run_all
@@ -190,6 +191,8 @@ def run_engine(rules: Rules, cell: EngineCell, engine: str, allowance: Allowance
     as_published = engine == BASELINE and rules.terms == "published"
     spec = (make_paper_evaluation if as_published else make_evaluation)(setting, qos, cell.seed)
     problem = SearchProblem(space, qos, allowance.evaluations)
+    if rules.terms != "published":
+        problem = tighten(problem, spec, VERIFICATION_SEEDS)
     asking, history, slots, verified = 0.0, [], 0, 0
     ask = find_engine(engine)
     most = allowance.slots - PROVED * VERIFICATION_SEEDS * setting.trace.rates.size  # of the search
@@ -257,18 +260,19 @@ def recommend(
     setting: Setting, problem: SearchProblem, history: Sequence[EvaluationOutcome], seed: int, most: float = math.inf
 ) -> tuple[Parameters | None, int]:
     """What `tuner tune` would recommend within `most` slots of verification, and the slots that these took."""
-    proofs: list[Verification] = []
+    proofs: dict[int, Verification] = {}
     seeds = [FIRST_VERIFICATION_SEED + VERIFICATION_SEEDS * seed + i for i in range(VERIFICATION_SEEDS)]
     held_out = setting.trace.rates.size - count_searched(setting)
     spec, taken = EvaluationSpec(setting, problem.qos, tuple(seeds)), 0
-    for place in list_candidates(problem.space, problem.qos, history):
-        if not needs_more(proofs, problem.qos) or taken + len(seeds) * spec.slots > most:
+    candidates = list_candidates(problem.space, problem.target, history)
+    while needs_more(list(proofs.values()), problem.qos) and taken + len(seeds) * spec.slots <= most:
+        place = pick_next(candidates, history, proofs, problem.qos)
+        if place is None:
             break
-        proof, runs = verify(spec, history[place].parameters, held_out)
-        proofs.append(proof)
+        proofs[place], runs = verify(spec, history[place].parameters, held_out)
         taken += count_replayed(runs)
-    chosen = choose(proofs, problem.qos)
-    return None if chosen is None else proofs[chosen].whole.parameters, taken
+    chosen = choose(list(proofs.values()), problem.qos)
+    return None if chosen is None else history[list(proofs)[chosen]].parameters, taken
 
 
 def replay_recommendation(setting: Setting, qos: QoS, parameters: Parameters) -> EvaluationOutcome:

@@ -22,6 +22,7 @@ from tuner.search.space.space import EvaluationOutcome, Parameters, SearchSpace,
 CONFIDENCE = 0.95
 PROVED = 4  # candidates that are replayed again, even where the first of them passes
 MOST_PROVED = 12  # where none does
+SAFER = 0.8  # times what a failed candidate used of its limit, for the next one
 LIKELY = 0.2  # a candidate is at least so likely to be feasible
 SMALLEST_ERROR = 1e-4  # of a share of the slots, in the test of a constraint: seeds may agree by chance
 
@@ -103,6 +104,29 @@ def choose(proofs: Sequence[Verification], qos: QoS) -> int | None:
 def needs_more(proofs: Sequence[Verification], qos: QoS) -> bool:
     """Whether another candidate is worth a proof."""
     return len(proofs) < PROVED or (len(proofs) < MOST_PROVED and choose(proofs, qos) is None)
+
+
+def pick_next(
+    candidates: Sequence[int], history: Sequence[EvaluationOutcome], proofs: Mapping[int, Verification], qos: QoS
+) -> int | None:
+    """The next candidate to verify, given the proofs of some by their place; None where all have one.
+
+    After a failure it is the first that breaks the limit in question clearly less often, so that proofs are not spent
+    on neighbours of what has failed.
+    """
+    left = [place for place in candidates if place not in proofs]
+    failed = [(history[place], find_binding(proof, qos)) for place, proof in proofs.items() if not proof.passes(qos)]
+    for place in left:
+        if all(getattr(history[place], name) <= SAFER * getattr(outcome, name) for outcome, name in failed):
+            return place
+    return left[0] if left else None
+
+
+def find_binding(proof: Verification, qos: QoS) -> str:
+    """The measure of which most of what is allowed was used."""
+    allowed = {"violations": qos.eta_v, "reconfigurations": qos.eta_r}
+    seen = (proof.whole, proof.held_out)
+    return max(allowed, key=lambda name: max(getattr(one, name) for one in seen) / allowed[name])
 
 
 def find_least_infeasible(history: Sequence[EvaluationOutcome], qos: QoS) -> int | None:

@@ -19,8 +19,17 @@ from tuner.search.evaluation import Evaluation, EvaluationSpec, count_replayed, 
 from tuner.search.feasibility import Relaxation, find_relaxations
 from tuner.search.fixed_parameters import find_fixed, fix_parameters, list_fixed
 from tuner.search.other_days import count_days
-from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, make_model, needs_more, verify
+from tuner.search.recommendation import (
+    choose,
+    find_least_infeasible,
+    list_candidates,
+    make_model,
+    needs_more,
+    pick_next,
+    verify,
+)
 from tuner.search.search_plan import SearchPlan, TuneOptions, describe_run, load_plan
+from tuner.search.search_target import tighten
 from tuner.search.space.space import EvaluationOutcome, Parameters, from_document, meets, to_bounds
 from tuner.search.trial_records import (
     number_of,
@@ -86,7 +95,7 @@ def search(
         todo = suggestions[len(own) - first :]
         if not todo:
             return
-        ceiling = min((o.price for o in own[:first] if o.whole and meets(o, problem.qos)), default=math.inf)
+        ceiling = min((o.price for o in own[:first] if o.whole and meets(o, problem.target)), default=math.inf)
         results = spread(spec, [suggestion.parameters for suggestion in todo], ceiling)
         for suggestion, result in zip(todo, results, strict=True):
             own.append(replace(result.outcome, note=suggestion.note))
@@ -173,8 +182,12 @@ def tune(
 
 
 def leave_out_fixed(plan: SearchPlan) -> SearchPlan:
-    """The plan without parameters that its policy ignores; the same again where the run is resumed."""
-    return replace(plan, problem=fix_parameters(plan.problem, find_fixed(plan.spec, plan.problem.space)))
+    """The plan without parameters that its policy ignores, within limits that leave room for other days.
+
+    It is the same again where the run is resumed.
+    """
+    problem = fix_parameters(plan.problem, find_fixed(plan.spec, plan.problem.space))
+    return replace(plan, problem=tighten(problem, plan.spec, len(plan.verification.seeds)))
 
 
 def list_steps(
@@ -210,13 +223,14 @@ def verify_candidates(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial],
     tried = [trial for trial in trials if trial.about.purpose != VERIFY]
     history = [to_outcome(plan, trial) for trial in tried]
     qos = plan.problem.qos
-    for place in list_candidates(plan.problem.space, qos, history):
-        proofs = [to_verification(plan, trial) for trial in of_purpose(trials, VERIFY)]
-        if not needs_more(proofs, qos):
+    places = {trial.number: place for place, trial in enumerate(tried)}
+    candidates = list_candidates(plan.problem.space, plan.problem.target, history)
+    while True:
+        verified = [(trial.about.of, to_verification(plan, trial)) for trial in of_purpose(trials, VERIFY)]
+        proofs = {places[of]: proof for of, proof in verified if of is not None}
+        place = pick_next(candidates, history, proofs, qos)
+        if place is None or not needs_more(list(proofs.values()), qos):
             return
-        of = tried[place].number
-        if any(trial.about.of == of for trial in of_purpose(trials, VERIFY)):
-            continue
         began, started = clock(), time.perf_counter()
         parameters = history[place].parameters
         proof, runs = verify(plan.verification, parameters, plan.held_out)
@@ -224,7 +238,7 @@ def verify_candidates(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial],
         result = summarise(plan.verification, parameters, runs, slots, time.perf_counter() - started)
         seen = proof.held_out
         held_out = HeldOutFigures(seen.price, seen.violations, seen.reconfigurations, plan.held_out)
-        detail = TrialDetail(VERIFY, of, held_out=held_out, confidence=proof.confidence)
+        detail = TrialDetail(VERIFY, tried[place].number, held_out=held_out, confidence=proof.confidence)
         yield write_trial(plan, run, trials, result, began, clock(), detail)
 
 

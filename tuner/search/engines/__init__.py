@@ -18,6 +18,12 @@ class SearchProblem:
     space: SearchSpace
     qos: QoS
     budget: int
+    tighter: QoS | None = None  # limits that leave room for other days (search_target.py)
+
+    @property
+    def target(self) -> QoS:
+        """The limits to search within."""
+        return self.tighter or self.qos
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ which come standardised, Gamma(2, .15) is GPyTorch's usual one and weak.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,8 +23,8 @@ from scaler.model.kernel import Floats
 from tuner.search.engines.marginal_likelihood import Data, Gamma, Raw, ascend, square_differences
 
 FIRST_STEPS = 60
-LATER_STEPS, FEWEST_STEPS = 15, 4  # from where the last fit ended; fewer as points grow many and a step dear
-MANY = 100  # points
+LATER_STEPS = 15  # from where the last fit ended
+MANY, SELDOM = 60, 5  # points from which on the fit goes on with every fifth point alone: a step is dear by then
 LEAST_NOISE = 1e-5
 LENGTH_PRIOR, SCALE_PRIOR = Gamma(3.0, 6.0), Gamma(2.0, 0.15)
 
@@ -104,8 +105,10 @@ def fit(x: Floats, y: Floats, noise: Floats, before: Sequence[float] | None = No
     spread = torch.from_numpy(np.maximum(noise, LEAST_NOISE))
     model = Processes(points, figures, spread).double()
     warm = before is not None and load(model, before)
-    later = max(FEWEST_STEPS, min(LATER_STEPS, LATER_STEPS * MANY // len(x)))
-    climb(model, later if warm else FIRST_STEPS)
+    if not warm:
+        climb(model, FIRST_STEPS)
+    elif len(x) < MANY or len(x) % SELDOM == 0:
+        climb(model, LATER_STEPS)
     model.eval()
     return condition(model, points, figures, spread)
 
@@ -159,11 +162,20 @@ def predict(fitted: Fitted, x: Floats) -> tuple[Floats, Floats]:
     """Means and standard deviations [figures, m] of the figures at new points, their roughness included."""
     points = torch.from_numpy(x)
     with torch.no_grad():
-        across = fitted.model.covar_module(points, fitted.x).to_dense()  # [figures, m, n]
+        across = covary(fitted.model, points, fitted.x)
         mean = level(fitted.model) + (across @ fitted.solved.unsqueeze(-1)).squeeze(-1)
         explained = torch.linalg.solve_triangular(fitted.root, across.mT, upper=False).square().sum(dim=-2)
         whole = fitted.model.covar_module.outputscale.unsqueeze(-1) + roughness(fitted.model)
     return mean.numpy(), (whole - explained).clamp_min(1e-12).sqrt().numpy()
+
+
+def covary(model: Processes, points: Tensor, x: Tensor) -> Tensor:
+    """Covariance [figures, m, n] of new points with those that were tried: GPyTorch's, in half its time."""
+    kernel = model.covar_module
+    length = kernel.base_kernel.lengthscale
+    q = torch.cdist(points / length, x / length).mul_(math.sqrt(5.0))
+    smooth = (q / 3.0).add_(1.0).mul_(q).add_(1.0)
+    return smooth.mul_(q.neg_().exp_()).mul_(kernel.outputscale[:, None, None])
 
 
 def recall(fitted: Fitted) -> tuple[Floats, Floats]:

@@ -1,10 +1,11 @@
 """The default engine: constrained expected improvement over Gaussian processes of price and constraints.
 
 Modelled are log cost and, of each constraint, log((share + small) / (allowed + small)), squashed: it is met where this
-is negative, and how badly it is broken ceases to matter. What is suggested has the greatest expected improvement of
-cost over the best point believed feasible, times the probability of feasibility (in logarithms, the latter with a
-floor), over a pool of points of the space, the best of which are perturbed again. Several at a time: each is imagined
-to come out as predicted before the next is chosen.
+is negative, and how badly it is broken ceases to matter. Each is a trend (quadratic in the weights, linear in the
+rest) and a process of what that leaves: without the trend, weights that are hopeless with some shares would be tried
+again with ever other ones. What is suggested has the greatest expected improvement of cost over the best point believed
+feasible, times the probability of feasibility (in logarithms, both), over a pool of points, the best of which are
+perturbed again. Several at a time: each is imagined to come out as predicted before the next is chosen.
 
 Coordinates of a point: half of the utilisation that a replica may have within the operator's bound, plus the share
 itself, which still tells bounds apart where that saturates; and the logarithms of the weights of performance and of
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -111,16 +113,18 @@ SQUASH = 2.0
 GIVEN_UP = 0.3  # standard error of the log cost of an evaluation that was given up early
 USUAL = 0.01  # standard error of the log cost of a single seed, where no several say better
 AGEING = 0.3  # standard error that an outcome of an earlier run gets for each unit of its age
-FLOOR = math.log(1e-4)  # of the probability of feasibility
+RIDGE, UNEXPLAINED = 0.3, 0.25  # of the trend: its penalty; variance that it leaves, beside which noise is weighed
 GAINS = (0.002, 0.01, 0.03)  # in log cost, in turns: less is no improvement, so that a basin is left that gives no more
 POOL, AROUND, BEST, AGAIN = 768, 96, 8, 32
+NARROW = 192  # perturbations of each standing point where the pool is of these alone
+ANYWHERE = 4  # every so many suggestions the pool is of the whole space
 
 
 def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
     """The start design first, then what the processes expect the most of."""
     own = sum(1 for outcome in history if outcome.age == 0.0)
     known = [outcome for outcome in history if not math.isnan(outcome.price)]
-    first = begin(problem, history, seed)
+    first = begin(problem, history, seed) if own < AGAIN_FIRST + MOST_START else []
     if not known:  # whatever was tried has failed
         first += design(problem.space, own + count, seed + 1)
     begun = [Suggestion(parameters) for parameters in first[own : own + count]]
@@ -129,78 +133,129 @@ def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1)
         return begun
     rng = np.random.default_rng([seed, own])
     with alone():
-        return begun + choose(problem, known, left, GAINS[own % len(GAINS)], rng)
+        return begun + choose(problem, known, left, GAINS[own % len(GAINS)], own % ANYWHERE == 0, rng)
 
 
 def begin(problem: SearchProblem, history: History, seed: int) -> list[Parameters]:
     """What is tried before the processes are asked: the best of earlier runs, then a design for what is left."""
     wanted = min(MOST_START, LEAST_START + len(problem.space.operators) // 2, max(2, problem.budget // 4))
     earlier = [outcome for outcome in history if outcome.age > 0.0 and not math.isnan(outcome.price)]
-    promising = sorted((o for o in earlier if meets(o, problem.qos)), key=lambda o: (o.age > 0.5, o.price))
+    promising = sorted((o for o in earlier if meets(o, problem.target)), key=lambda o: (o.age > 0.5, o.price))
     again = list(dict.fromkeys(outcome.parameters for outcome in promising))[:AGAIN_FIRST]
     left = max(0, wanted - len(earlier)) if again else wanted
     return again + (design(problem.space, left, seed) if left > 0 else [])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """Processes of the standardised figures' distances from a trend, and the scaling of log cost."""
+
+    fitted: Fitted
+    trend: Floats  # [3, k] of the features
+    limits: Floats  # [2] that the standardised constraints are to stay under
+    middle: float
+    scale: float
+
+    def predict(self, coordinates: Floats) -> tuple[Floats, Floats]:
+        """Means and standard deviations [3, m] of the standardised figures at new coordinates."""
+        mean, deviation = predict(self.fitted, coordinates)
+        return mean + self.trend @ list_features(coordinates).T, deviation
+
+    def recall(self) -> tuple[Floats, Floats]:
+        """The same at the points that were tried."""
+        mean, deviation = recall(self.fitted)
+        return mean + self.trend @ list_features(self.fitted.x.numpy()).T, deviation
+
+
 def choose(
-    problem: SearchProblem, known: list[EvaluationOutcome], count: int, gain: float, rng: np.random.Generator
+    problem: SearchProblem,
+    known: list[EvaluationOutcome],
+    count: int,
+    gain: float,
+    anywhere: bool,
+    rng: np.random.Generator,
 ) -> list[Suggestion]:
     space, points = problem.space, to_points(known)
-    fitted, limits, (_, scale) = model(space, problem.qos, known)
-    note = {"processes": save(fitted.model)}
+    model = fit_model(space, problem.target, known)
+    note = {"processes": save(model.fitted.model)}
     suggestions: list[Suggestion] = []
     for _ in range(count):
-        point = search_pool(space, fitted, limits, gain / scale, points, rng)[None]
+        point = search_pool(space, model, gain / model.scale, points, anywhere, rng)[None]
         suggestions.append(Suggestion(to_parameters(space, point)[0], note))
         if len(suggestions) < count:
-            fitted = imagine(fitted, to_coordinates(space, point))
+            model = replace(model, fitted=imagine(model.fitted, to_coordinates(space, point)))
     return suggestions
 
 
-def model(
-    space: SearchSpace, qos: QoS, known: Sequence[EvaluationOutcome]
-) -> tuple[Fitted, Floats, tuple[float, float]]:
-    """Processes of the standardised figures, what both constraints are to stay under there, and the cost's scaling."""
+def fit_model(space: SearchSpace, qos: QoS, known: Sequence[EvaluationOutcome]) -> Model:
+    """Fit the trend, then the processes of what it leaves."""
     figures, noise = list_targets(known, qos)
     middle, scale = figures.mean(axis=1, keepdims=True), figures.std(axis=1, keepdims=True).clip(1e-3)
     before = next((o.note["processes"] for o in reversed(known) if "processes" in o.note), None)
     points = to_coordinates(space, to_points(known))
-    fitted = fit(points, (figures - middle) / scale, (noise / scale) ** 2, before)
-    return fitted, ((0.0 - middle) / scale)[1:, 0], (float(middle[0, 0]), float(scale[0, 0]))
+    standard, spread = (figures - middle) / scale, (noise / scale) ** 2
+    trend = fit_trend(list_features(points), standard, spread)
+    fitted = fit(points, standard - trend @ list_features(points).T, spread, before)
+    return Model(fitted, trend, ((0.0 - middle) / scale)[1:, 0], float(middle[0, 0]), float(scale[0, 0]))
+
+
+def list_features(coordinates: Floats) -> Floats:
+    """Of points: one, the weights' coordinates, their squares and product, and the other coordinates [m, k]."""
+    a, b = coordinates[:, -2], coordinates[:, -1]
+    return np.column_stack([np.ones(len(a)), a, b, a * a, a * b, b * b, coordinates[:, :-2]])
+
+
+def fit_trend(features: Floats, figures: Floats, variance: Floats) -> Floats:
+    """Ridge regression of each figure [3, n] on the features [n, k]; what is noisy counts less."""
+    ridge = RIDGE * np.diag([0.0] + [1.0] * (features.shape[1] - 1))
+    weighted = [features.T / (1.0 + one / UNEXPLAINED) for one in variance]
+    return np.array(
+        [np.linalg.solve(w @ features + ridge, w @ figure) for w, figure in zip(weighted, figures, strict=True)]
+    )
 
 
 def estimate_candidates(space: SearchSpace, qos: QoS, known: Sequence[EvaluationOutcome]) -> list[tuple[float, float]]:
     """Posterior of points that were tried: their cost, and the probability that they are feasible."""
     with alone():
-        fitted, limits, (middle, scale) = model(space, qos, known)
-        mean, deviation = recall(fitted)
-    costs, likely = np.exp(middle + scale * mean[0]), np.exp(feasibility(mean, deviation, limits))
+        model = fit_model(space, qos, known)
+        mean, deviation = model.recall()
+    costs = np.exp(model.middle + model.scale * mean[0])
+    likely = np.exp(feasibility(mean, deviation, model.limits))
     return [(float(cost), float(p)) for cost, p in zip(costs, likely, strict=True)]
 
 
 def search_pool(
-    space: SearchSpace, fitted: Fitted, limits: Floats, gain: float, points: Floats, rng: np.random.Generator
+    space: SearchSpace, model: Model, gain: float, points: Floats, anywhere: bool, rng: np.random.Generator
 ) -> Floats:
-    """The point [n + 2] of greatest acquisition: of a pool, then of the neighbourhoods of its best."""
-    mean, deviation = recall(fitted)
-    likely = feasibility(mean, deviation, limits)
+    """The point [n + 2] of greatest acquisition: of a pool, then of the neighbourhoods of its best.
+
+    Once something is believed feasible, the pool is of neighbours of the best points but for every few suggestions:
+    the processes are too sure of themselves far from what was tried.
+    """
+    mean, deviation = model.recall()
+    likely = feasibility(mean, deviation, model.limits)
     believed = mean[0][likely > math.log(0.5)]  # costs of the points that are more likely feasible than not
     goal = float(believed.min(initial=math.inf)) - gain
-    standing = np.argsort(mean[0, : len(points)] - 2.0 * likely[: len(points)].clip(FLOOR))[:4]
-    pool = np.concatenate([spread(space, POOL, rng), perturb(space, points[standing], AROUND, rng)])
+    standing = np.argsort(mean[0, : len(points)] - 2.0 * likely[: len(points)])[:4]
+
+    def judge(pool: Floats) -> Floats:
+        return acquire(*model.predict(to_coordinates(space, pool)), model.limits, goal)
+
+    if anywhere or believed.size == 0:
+        pool = np.concatenate([spread(space, POOL, rng), perturb(space, points[standing], AROUND, rng)])
+    else:
+        pool = perturb(space, points[standing], NARROW, rng)
     for _ in range(2):
-        worth = acquire(*predict(fitted, to_coordinates(space, pool)), limits, goal)
-        best = pool[np.argsort(-worth)[:BEST]]
+        best = pool[np.argsort(-judge(pool))[:BEST]]
         pool = np.concatenate([best, perturb(space, best, AGAIN, rng)])
-    worth = acquire(*predict(fitted, to_coordinates(space, pool)), limits, goal)
-    return pool[int(np.argmax(worth))]
+    return pool[int(np.argmax(judge(pool)))]
 
 
 def acquire(mean: Floats, deviation: Floats, limits: Floats, goal: float) -> Floats:
     likely = feasibility(mean, deviation, limits)
     if math.isinf(goal):
         return likely - 0.1 * mean[0]
-    return log_improvement((goal - mean[0]) / deviation[0]) + np.log(deviation[0]) + likely.clip(FLOOR)
+    return log_improvement((goal - mean[0]) / deviation[0]) + np.log(deviation[0]) + likely
 
 
 def feasibility(mean: Floats, deviation: Floats, limits: Floats) -> Floats:

@@ -50,7 +50,7 @@ def tell_again(study: Study, problem: SearchProblem, outcome: EvaluationOutcome)
     if math.isnan(outcome.price):
         study.tell(trial, state=TrialState.FAIL)
     else:
-        study.tell(trial, penalise(outcome, problem.qos))
+        study.tell(trial, penalise(outcome, problem.target))
 
 
 def consult(
@@ -87,7 +87,7 @@ def freeze(
 ) -> FrozenTrial:
     """An outcome as a finished trial, with what is left of each constraint below zero."""
     failed = math.isnan(outcome.price)
-    qos = problem.qos
+    qos = problem.target
     broken_by = {
         "violations": outcome.violations - qos.eta_v,
         "reconfigurations": outcome.reconfigurations - qos.eta_r,

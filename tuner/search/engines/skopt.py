@@ -68,10 +68,10 @@ def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1)
     """The next points of the phase, no more of them than it has left; none after two rounds without gain."""
     own = [outcome for outcome in history if outcome.age == 0.0]
     phase = find_phase(own, list_phases(problem.space))
-    if is_over(own, phase, problem.qos):
+    if is_over(own, phase, problem.target):
         return []
     domain = find_domain(problem.space, phase.name)
-    points, values = list_known(own, phase, problem.qos)
+    points, values = list_known(own, phase, problem.target)
     suggestions: list[Suggestion] = []
     for i in range(min(count, phase.left)):
         rng = np.random.default_rng([seed, len(own) + i])
@@ -160,7 +160,7 @@ def complete_point(problem: SearchProblem, own: Sequence[EvaluationOutcome], pha
 def find_best(problem: SearchProblem, own: Sequence[EvaluationOutcome]) -> Parameters:
     known = [outcome for outcome in own if not math.isnan(outcome.price)]
     if known:
-        return min(known, key=lambda outcome: penalise(outcome, problem.qos)).parameters
+        return min(known, key=lambda outcome: penalise(outcome, problem.target)).parameters
     return gather(fitting_shares(problem.space)[None], np.array([EQUAL_WEIGHTS]))[0]
 
 

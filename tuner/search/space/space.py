@@ -207,16 +207,21 @@ def project_to_limits(space: SearchSpace, scores: Floats) -> Floats:
     up = (space.high / sums).min(axis=1)
     down = np.maximum((space.low / sums).max(axis=1), (space.least / scores).max(axis=1))
     shares = np.asarray(scores * np.sqrt(up * down)[:, None])
+    rows, left = np.arange(len(shares)), shares  # those that do not fit yet: few, after the first rounds
     for _ in range(ROUNDS):
-        shares = np.maximum(shares, space.least)
+        left = np.maximum(left, space.least)
         for row, low, high in zip(space.incidence > 0.0, space.low, space.high, strict=True):
-            total = shares[:, row].sum(axis=1)
+            total = left[:, row].sum(axis=1)
             factor = np.clip(total, low, high) / total
             if np.any(factor != 1.0):
-                shares[:, row] *= factor[:, None]
-        if np.all(fits(space, shares, WITHIN)):
+                left[:, row] *= factor[:, None]
+        shares[rows] = left
+        out = ~fits(space, left, WITHIN)
+        rows, left = rows[out], left[out]
+        if len(rows) == 0:
             return shares
-    return draw_in(space, shares)
+    shares[rows] = draw_in(space, left)
+    return shares
 
 
 def draw_in(space: SearchSpace, shares: Floats) -> Floats:

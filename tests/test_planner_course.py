@@ -162,11 +162,11 @@ def test_service_shows_in_slots_of_their_own(before: dict[str, float], seen: dic
 
 
 def test_a_change_costs_the_more_the_more_replicas_start_in_it() -> None:
-    """A hold of .5 s and 2.7 s a replica makes one late of a slack of 3 s by a little, and three by most of a slot."""
+    """Of holds of .5 s and 2.7 s a replica, with a slack of 3 s: one is a little late, and three by most of a slot."""
     hold = HoldTimes(out=HoldTime(0.5, 2.7), into=HoldTime(0.5))
     task = replace(make_task(types=1, k_max=4), bound=5.0, slot_s=10.0, hold=hold)
     p = lay_out(task)
     one, three = (price_out(p, 10.0, 20.0, 2.0, added) for added in (1, 3))
-    assert p.w_rcf < one < p.w_rcf + 0.1 * p.w_perf
-    assert three > p.w_rcf + 0.5 * p.w_perf
+    assert p.w_rcf < one < p.w_rcf + 0.3 * p.w_perf
+    assert three > p.w_rcf + p.w_perf
     assert price_in(p, 10.0, 20.0, 2.0, 3) == p.w_rcf

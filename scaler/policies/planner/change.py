@@ -13,7 +13,14 @@ from typing import NamedTuple
 from scaler.model.jit import jit, jit_apart
 from scaler.model.kernel import Integers, KernelView, Problem, action_of, delta_of
 from scaler.policies.planner.catch_up import catch_up_slots, count_waiting, is_behind
-from scaler.policies.planner.deployment_plan import overload_tolerance, price_in, price_late, price_out, price_slight
+from scaler.policies.planner.deployment_plan import (
+    hold_seconds,
+    overload_tolerance,
+    price_in,
+    price_late,
+    price_out,
+    price_slight,
+)
 from scaler.policies.planner.ladder import effective_replicas
 from scaler.policies.planner.load_chain import share_overloaded, share_slightly_late, weigh_counts
 from scaler.policies.planner.state import State
@@ -182,11 +189,11 @@ def is_surely_more(p: Problem, present: Present, to: Deployed, capacity: float) 
 
 @jit
 def cost_to_catch_up(p: Problem, s: State, seen: KernelView, present: Present, to: Deployed) -> float:
-    """Late slots and rent until what waits is worked off; what is added serves after the next slot."""
+    """Late slots and rent until what waits is worked off; what is added serves after the next slot, and may hold it."""
     arrivals, service = arrivals_of(seen), s.capacity.service
     serves = effective_replicas(p, present.replicas) / service[present.slowest]
     will = effective_replicas(p, to.replicas) / service[to.slowest]
-    waiting = count_waiting(seen, arrivals, s.usual[0])
+    waiting = count_waiting(seen, arrivals, s.usual[0]) + arrivals * hold_seconds(p, to.added, to.removed)
     return catch_up_slots(p, waiting, arrivals, serves, will) * (p.w_perf + p.w_res * to.price)
 
 

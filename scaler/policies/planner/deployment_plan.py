@@ -44,9 +44,10 @@ MAX_SKIPPED_LEVELS = 16  # never visited, passed over in a slot at most
 PRIOR_SLIGHT = 4.0, 4.0  # slots slightly overloaded, and late for these, before any were seen
 PRIOR_OVERLOADED = 4.0, 6.0  # likewise, of those overloaded by more
 MAX_LATE_PER_OVERLOADED = 3.0
-MAX_TOLERANCE = 1.0  # of an excess, however wide the bound
+MAX_TOLERANCE = 0.25  # of an excess, however wide the bound: what lasts adds up
 SLACK_SHARE = 0.6  # of the slack that what waits may take: it makes batches longer besides
 LATENESS_MEMORY = 0.999
+HOLD_SCATTER = 1.25  # times what is known of a hold, which changes are to have room for
 
 
 class DeploymentPlan(NamedTuple):
@@ -87,11 +88,22 @@ def price_late(p: Problem, course: DeploymentPlan) -> float:
 
 
 @jit
+def hold_seconds(p: Problem, added: int, removed: int) -> float:
+    """Seconds that a change of so many replicas may hold arrivals: what is known of it, and room for its scatter."""
+    known = 0.0
+    if added > 0 and p.hold_out_s > 0.0:
+        known = p.hold_out_s + p.hold_out_each_s * (added - 1)
+    elif added == 0 and removed > 0 and p.hold_in_s > 0.0:
+        known = p.hold_in_s + p.hold_in_each_s * (removed - 1)
+    return HOLD_SCATTER * known
+
+
+@jit
 def price_out(p: Problem, rate: float, capacity: float, usual_s: float, added: int = 1) -> float:
     """Cost of a change that adds so many replicas, from this capacity."""
     if not p.hold_out_s > 0.0:
         return p.w_rcf
-    late = hold_s = p.hold_out_s + p.hold_out_each_s * (added - 1)
+    late = hold_s = hold_seconds(p, added, 0)
     if rate < capacity:
         late = min(late_seconds(hold_s, p.bound - usual_s, rate, 0.0, capacity, capacity), hold_s)
     return p.w_rcf + p.w_perf * late / p.slot_s
@@ -102,7 +114,7 @@ def price_in(p: Problem, rate: float, capacity: float, usual_s: float, removed: 
     """Cost of a change that removes so many replicas, down to this capacity."""
     if not p.hold_in_s > 0.0:
         return p.w_rcf
-    hold_s = p.hold_in_s + p.hold_in_each_s * (removed - 1)
+    hold_s = hold_seconds(p, 0, removed)
     late = late_seconds(hold_s, p.bound - usual_s, rate, 0.0, capacity, capacity)
     return p.w_rcf + p.w_perf * min(late / p.slot_s, CATCH_UP_SLOTS)
 

@@ -286,7 +286,7 @@ def take_example(path: Path) -> str:
     """The example of the guide's paragraph on supply, saved; the command below it."""
     example = read_page("simulation").partition("```toml file=spot.toml\n")[2].partition("```\n\n```sh\n")
     path.write_text(example[0])
-    return example[2].partition("\n")[0]
+    return example[2].replace("\\\n", " ").partition("\n")[0]
 
 
 def test_finite_supply_is_told_by_operator(tmp_path: Path) -> None:

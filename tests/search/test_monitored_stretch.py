@@ -112,7 +112,7 @@ class TestCommand:
         assert "Warning: R_max is 60 s, and the responses of count -> store took " in result.stderr
         assert "Warning" not in run(*asked, "--r-max", "400ms").stderr
         said = refuse("push", "shop", 1, "--why", "as found")
-        assert "was found for another QoS than its description demands (r_max 60.0 instead of 1.0)" in said
+        assert "was found for another QoS than its description demands (r_max 60 s instead of 1 s)" in said
         assert "is in shadow now" in succeed("push", "shop", 1, "--force", "--why", "as found")
 
 

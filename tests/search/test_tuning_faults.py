@@ -411,7 +411,8 @@ class TestSignals:
                 assert ended_as in ENDED or (ended_as == code and f"show it with: tuner report {APP}" in said), said
                 break
             assert ended_as == code, said
-            assert f"its finished trials are stored. Resume it with: tuner tune {APP} --resume" in said
+            assert "is interrupted; " in said
+            assert f"Resume it with: tuner tune {APP} --resume" in said
             child = tuners.start(*resume(address))
         else:
             assert tuners.wait(child) in ENDED, tuners.said()

@@ -311,7 +311,7 @@ def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
         ("/applications/clicks?after=x~parse", 400, "after is 'x~parse'"),
         ("/applications/clicks?before=x", 400, "before is 'x'"),
         ("/applications/a%00b", 400, "NUL"),
-        ("/runs/99?app=clicks", 404, "has no tuning run 99; `tuner runs clicks`"),
+        ("/runs/99?app=clicks", 404, "has no tuning run 99; tuner runs clicks"),
         ("/runs/1?app=clicks&sort=seed", 400, "sort is 'seed', and must be one of trial"),
         ("/runs/1?app=clicks&tab=moon", 400, "tab is 'moon'"),
         ("/runs/1?app=clicks&page=0", 400, "page is '0'"),

@@ -141,6 +141,8 @@ def test_tokens_are_refused_in_one_sentence(tmp_path: Path) -> None:
     assert "visible characters" in refuse("token", "make", "a\nb", "--scope", "read", "--all-apps", "--store", store)
     assert run("token", "make", "b", "--store", store).exit_code == 2
     assert run("token", "make", "b", "--scope", "write", "--all-apps", "--store", store).exit_code == 2
+    assert "there is no database" in refuse("token", "list", "--store", tmp_path / "absent.db")
+    open_store(tmp_path / "new.db").close()
     assert "no tokens yet" in run("token", "list", "--store", tmp_path / "new.db").stderr
 
 

@@ -134,7 +134,7 @@ def test_refusals_are_one_sentence_at_every_door(
     assert says in sentence
     code, page = through_page(changed, act, fields)
     assert code == status
-    assert sentence in page
+    assert sentence.replace("`", "") in page  # which shows commands as code
     if act in ("push", "rollback"):
         code, printed = through_cli(changed, act, fields)
         assert code == 2

@@ -160,7 +160,7 @@ class TestApplications:
             assert list_versions(session, "clicks") == [first, second]
             with pytest.raises(BadInput, match="'clicks' has no version 3; its newest is 2"):
                 load_application(session, "clicks", 3)
-            with pytest.raises(BadInput, match="no application 'klicks'; there are ads, clicks"):
+            with pytest.raises(BadInput, match="no application 'klicks'; did you mean 'clicks'"):
                 load_application(session, "klicks")
 
     def test_surrogates_are_numbered_by_application(self, store: Store) -> None:

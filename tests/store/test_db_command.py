@@ -107,7 +107,7 @@ def test_check_says_what_is_wrong(filled: Store, address: str) -> None:
 
 
 def test_check_makes_no_file(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="is not there"):
+    with pytest.raises(BadInput, match="there is no database"):
         run("check", "--store", tmp_path / "tuner.db")
     assert list(tmp_path.iterdir()) == []
 
@@ -145,11 +145,13 @@ def test_lines_have_every_row(filled: Store, address: str, tmp_path: Path) -> No
     [("copy.csv", "ends in .csv; end it in one of .jsonl"), ("no/copy.db", "there is no folder"), ("copy", "nothing")],
 )
 def test_an_export_that_cannot_be(tmp_path: Path, name: str, sentence: str) -> None:
+    open_store(tmp_path / "tuner.db").close()
     with pytest.raises(BadInput, match=sentence):
         run("export", tmp_path / name, "--store", tmp_path / "tuner.db")
 
 
 def test_a_database_is_not_exported_onto_itself(tmp_path: Path) -> None:
+    open_store(tmp_path / "tuner.db").close()
     with pytest.raises(BadInput, match="is the database itself"):
         run("export", tmp_path / "tuner.db", "--store", tmp_path / "tuner.db")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 
 import click
 
@@ -35,8 +36,9 @@ def warn_of_names(session: Session, app: str) -> None:
         warn(f"no application is described under the name {quote(app)}; {near}")
     if described is None or not observed:
         return
-    operators = [operator.name for operator in shape_of(described.document).operators]
-    warn(compare_operators(app, operators, observed))
+    with suppress(BadInput):  # of a description without operators, other commands tell
+        operators = [operator.name for operator in shape_of(described.document).operators]
+        warn(compare_operators(app, operators, observed))
 
 
 def warn(doubt: str | None) -> None:

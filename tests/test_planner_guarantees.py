@@ -11,11 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.model.nodes import Deployment
+from scaler.model.hold import HoldTime, HoldTimes
+from scaler.model.micro_batches import MicroBatches
+from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation, Transition, build_policy
+from scaler.model.task import Moments
 from scaler.policies.planner.load_chain import begin_level, forecast_rates, make_chain, observe_level
 from scaler.policies.planner.planner import PLANNER
+from sim.application import Application, Operator
 from sim.compiler import start_compiling
+from sim.infrastructure import Infrastructure
+from sim.replicas import Inertia
+from sim.setting import Setting
+from sim.simulate import simulate
+from sim.trace import Trace
 from tests.bench.bench_adversary import make_world, search
 from tests.examples import interpreted, make_task, replay
 from tests.oracles.adversary import Played, Tease, play
@@ -111,3 +120,27 @@ def test_no_adversary_found_is_worse_than_what_is_stated(seed: int) -> None:
     _, worst = search(make_world(3), "planner", 400, 25, seed, over_stated)
     assert over_stated(worst) < 0.0
     assert worst.multiple > 1.5  # it does harm
+
+
+@pytest.mark.slow
+def test_changes_that_hold_long_lead_to_no_more_of_them() -> None:
+    """Slots shorter than the bound, changes that hold 6 s and 3.5 s a replica: a late slot is no reason for many."""
+    change = HoldTime(6.0, 3.5)
+    batches = MicroBatches(10.0, 2.0, noise_s=1.0, correlation=0.6, merge=False)
+    operator = Operator("query", Moments(0.0025, 3e-6), 24, batches=batches, k_min=4, hold=HoldTimes(change, change))
+    slots = np.arange(720)
+    noise = np.random.default_rng(3).normal(0.0, 60.0, slots.size)
+    rates = np.maximum(300.0, 2000.0 + 1700.0 * np.sin(2.0 * np.pi * slots / 240.0) + noise)
+    setting = Setting(
+        application=Application((operator,), name="hold"),
+        infrastructure=Infrastructure("one", (NodeType("executor", 1.0, 1.0),), 1.0),
+        trace=Trace(rates, 10.0),
+        policy="planner",
+        r_max=35.0,
+        first={"executor": 12},
+        plant="batches",
+        inertia=Inertia(10.0, 0.0, 20.0),
+    )
+    runs = [simulate(setting, seed) for seed in range(3)]
+    assert max(run.violations for run in runs) < 0.1
+    assert max(run.resources for run in runs) < 20.0  # of 24; 12 carry the peak

@@ -62,14 +62,3 @@ def test_a_point_that_was_tried_twice_does_not_break_the_fit() -> None:
         mean, deviation = gaussian.recall(gaussian.fit(x, y, np.zeros_like(noise)))
     assert np.isfinite(mean).all()
     assert (deviation > 0.0).all()
-
-
-def test_covariance_with_new_points_is_gpytorchs() -> None:
-    model = make(30, 4)
-    with alone():
-        climb(model, 5)
-        x = model.train_inputs[0]
-        new = torch.cat([torch.from_numpy(np.random.default_rng(1).random((40, 4))), x[:3]])
-        expected = model.covar_module(new, x).to_dense().detach()
-        found = gaussian.covary(model, new, x).detach()
-    np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-6)

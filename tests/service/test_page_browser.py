@@ -227,6 +227,8 @@ def test_after_the_log_out_even_the_old_cookie_opens_nothing(browser: Browser, s
 
 
 def test_charts_show_values_under_linked_cursors_and_zoom_together(browser: Browser, site: Site) -> None:
+    from playwright import sync_api
+
     with looking(browser, site, viewport={"width": 1280, "height": 1200}) as context:
         page = context.new_page()
         page.goto("/applications/clicks#seen")
@@ -235,7 +237,7 @@ def test_charts_show_values_under_linked_cursors_and_zoom_together(browser: Brow
         first, second = (charts.nth(i).locator(".u-legend .u-value") for i in (0, 1))
         assert not any(value.is_visible() for value in first.all())  # names alone, as long as nothing is pointed at
         charts.nth(0).locator(".u-over").hover(position={"x": 600, "y": 60})
-        page.wait_for_function("document.querySelector('.u-legend .u-value').textContent.endsWith('UTC')")
+        sync_api.expect(first.first).to_have_text(re.compile("UTC$"))
         moments = [values.first.inner_text() for values in (first, second)]
         assert moments[0] == moments[1]
         assert re.fullmatch(r"2026-03-\d\d \d\d:\d\d UTC", moments[0])

@@ -37,7 +37,7 @@ from tuner.cli.options import (
 )
 from tuner.rollout.issued_orders import CANDIDATES
 from tuner.rollout.steering import register_application
-from tuner.scenario.description import read_description, tables_of
+from tuner.scenario.description import read_description, scenario_of, tables_of
 from tuner.scenario.document import describe_application, format_description, shape_of
 from tuner.scenario.scenario import make_infrastructure, make_qos
 from tuner.search.observed_bound import doubt_described
@@ -75,10 +75,11 @@ def add(app: str, file: Path, address: DatabaseAddress, **demanded: float | None
         with store.begin() as session:
             earlier = list_versions(session, app)
             kept = register_application(session, app, document, name_user(), time.time())
-            doubt = doubt_described(session, app, document)
+            setting = scenario_of(document, name=app).settings[0]
+            doubt = doubt_described(session, app, setting)
         click.echo(f"{app}: {describe_change(earlier[-1] if earlier else None, kept)}")
         warn(doubt)
-        say_next(store, app)
+        say_next(store, app, setting.trace.step_s)
 
 
 def describe_change(before: ApplicationVersion | None, kept: ApplicationVersion) -> str:

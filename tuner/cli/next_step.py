@@ -9,24 +9,22 @@ import click
 
 from scaler.model.errors import BadInput, suggest
 from scaler.model.units import quote
-from scaler.model.wire import read_table
 from tuner.scenario.document import shape_of
 from tuner.scenario.layout import SLOT_S
 from tuner.store.applications import find_application, list_names, list_surrogates
 from tuner.store.connection import Session, Store
 from tuner.store.objectives import list_objectives
-from tuner.store.records import ApplicationVersion
 from tuner.store.samples import count_samples
 from tuner.views.operator_names import compare_operators
 
 PUSHED = ("shadow", "canary", "full")
 
 
-def say_next(store: Store, app: str) -> None:
-    """Print it on stderr, beside a command's own output."""
+def say_next(store: Store, app: str, slot_s: float = SLOT_S) -> None:
+    """Print it on stderr, beside a command's own output; slots of the described trace are so long."""
     with store.read() as session:
         warn_of_names(session, app)
-        click.echo(f"Next: {name_next(session, app)}", err=True)
+        click.echo(f"Next: {name_next(session, app, slot_s)}", err=True)
 
 
 def warn_of_names(session: Session, app: str) -> None:
@@ -47,23 +45,9 @@ def warn(doubt: str | None) -> None:
         click.echo(f"Warning: {doubt}{'' if doubt.endswith('?') else '.'}", err=True)
 
 
-def ask_window(described: ApplicationVersion) -> str:
-    """The flag by which samples are of the same slots as the described trace, where these are not a minute."""
-    file = read_table(described.document.get("trace")).get("file")
-    if file is None:
-        return ""
-    from sim.trace_file import read_trace  # loads numpy, which most commands do without
-
-    try:
-        step_s = read_trace(file).step_s
-    except BadInput:  # it was moved since
-        return ""
-    return "" if step_s == SLOT_S else f" --window {step_s:g}"
-
-
-def name_next(session: Session, app: str) -> str:
+def name_next(session: Session, app: str, slot_s: float = SLOT_S) -> str:
     """Describe, ingest, fit, tune, push, attach: the first of these that was not done."""
-    name = shlex.quote(app)
+    name, window = shlex.quote(app), "" if slot_s == SLOT_S else f" --window {slot_s:g}"
     described = find_application(session, app)
     if described is None:
         return f"tuner init LOG_OR_FOLDER --app {name}     drafts a description of it, for `tuner app add`"
@@ -75,7 +59,7 @@ def name_next(session: Session, app: str) -> str:
         return f'tuner push {name} --why "..."     hands the proposed objective to the agents, as a shadow'
     if not count_samples(session, app):
         return (
-            f"tuner ingest LOG_OR_FOLDER --app {name}{ask_window(described)}     reads monitoring for a surrogate\n"
+            f"tuner ingest LOG_OR_FOLDER --app {name}{window}     reads monitoring for a surrogate\n"
             f"      tuner tune {name}     tunes on the description alone"
         )
     fitted = list_surrogates(session, app, limit=1)

@@ -44,6 +44,7 @@ from tuner.cli.progress import show_bar, start_quietly
 from tuner.cli.report_commands import print_tuning, read_tuning
 from tuner.cli.signals import raising_on_termination
 from tuner.pipeline.flows import LONGEST_GAP
+from tuner.scenario.document import shape_of
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate_locally, open_spark_pool
 from tuner.search.feasibility import Relaxation
 from tuner.search.observed_bound import doubt_observed
@@ -209,7 +210,8 @@ def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: 
 def doubt_demand(store: Store, app: str, run: TuningRun) -> None:
     """Warn where R_max is far from the response times that were observed, as a wrong unit makes it."""
     with store.read() as session:
-        doubt = doubt_observed(session, app, run.settings["document"], run.settings["qos"]["r_max"])
+        shape, r_max = shape_of(run.settings["document"]), run.settings["qos"]["r_max"]
+        doubt = doubt_observed(session, app, shape, r_max)
     warn(doubt)
 
 

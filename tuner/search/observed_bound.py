@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from sim.application import name_path, paths
-from tuner.scenario.description import scenario_of
-from tuner.scenario.document import shape_of
+from sim.application import Application, name_path, paths
+from sim.setting import Setting
 from tuner.scenario.doubtful_bound import doubt_bound, doubt_possible
 from tuner.store.connection import Session
 from tuner.store.samples import load_samples
@@ -15,17 +13,19 @@ from tuner.store.samples import load_samples
 NEWEST = 2_000  # samples looked at
 
 
-def doubt_described(session: Session, app: str, document: Mapping[str, Any]) -> str | None:
+def doubt_described(session: Session, app: str, setting: Setting) -> str | None:
     """The sentence of a description's bound; by what was observed, and where nothing was by what is possible."""
-    setting = scenario_of(document, name=app).settings[0]
-    if observe_means(session, app):
-        return doubt_observed(session, app, document, setting.r_max)
-    return doubt_possible(setting)
+    means = observe_means(session, app)
+    return doubt_means(means, setting.application, setting.r_max) if means else doubt_possible(setting)
 
 
-def doubt_observed(session: Session, app: str, document: Mapping[str, Any], r_max: float) -> str | None:
+def doubt_observed(session: Session, app: str, shape: Application, r_max: float) -> str | None:
     """The sentence of a bound that is far from what was observed; None where it is near, or nothing was observed."""
-    shape, means = shape_of(document), observe_means(session, app)
+    return doubt_means(observe_means(session, app), shape, r_max)
+
+
+def doubt_means(means: Mapping[str, float], shape: Application, r_max: float) -> str | None:
+    """The same by the mean response times of operators, on the slowest path of which all are known."""
     known = [path for path in paths(shape) if all(shape.operators[i].name in means for i in path)]
     if not known:
         return None

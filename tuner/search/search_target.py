@@ -22,6 +22,7 @@ from tuner.search.other_days import ENOUGH_DAYS, bootstrap_days, count_days
 from tuner.search.recommendation import CONFIDENCE
 from tuner.search.space.space import gather
 from tuner.simulation.workers import count_cores
+from tuner.surrogate.estimate import student
 
 LEAST_ROOM = 0.5  # of a limit: the tightest that it is made
 LARGER = 1.25  # times the naive parameters' error, whose shares are larger than those of what is searched for
@@ -47,9 +48,9 @@ def tighten(problem: SearchProblem, spec: EvaluationSpec, verifications: int) ->
 
 def leave_room(error: float, share: float, verifications: int) -> float:
     """Part of a limit that a share with such an error over days may use."""
-    from scipy.special import stdtrit  # late, for it takes a quarter of a second to load
-
     if share <= 0.0:
         return 1.0
-    quantile = float(stdtrit(max(1, verifications - 1), CONFIDENCE))
-    return max(LEAST_ROOM, 1.0 / (1.0 + quantile * math.sqrt(2.0) * LARGER * error / share))
+    return max(
+        LEAST_ROOM,
+        1.0 / (1.0 + student(CONFIDENCE, max(1, verifications - 1)) * math.sqrt(2.0) * LARGER * error / share),
+    )

@@ -7,7 +7,6 @@ which come standardised, Gamma(2, .15) is GPyTorch's usual one and weak.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -162,20 +161,11 @@ def predict(fitted: Fitted, x: Floats) -> tuple[Floats, Floats]:
     """Means and standard deviations [figures, m] of the figures at new points, their roughness included."""
     points = torch.from_numpy(x)
     with torch.no_grad():
-        across = covary(fitted.model, points, fitted.x)
+        across = fitted.model.covar_module(points, fitted.x).to_dense()  # [figures, m, n]
         mean = level(fitted.model) + (across @ fitted.solved.unsqueeze(-1)).squeeze(-1)
         explained = torch.linalg.solve_triangular(fitted.root, across.mT, upper=False).square().sum(dim=-2)
         whole = fitted.model.covar_module.outputscale.unsqueeze(-1) + roughness(fitted.model)
     return mean.numpy(), (whole - explained).clamp_min(1e-12).sqrt().numpy()
-
-
-def covary(model: Processes, points: Tensor, x: Tensor) -> Tensor:
-    """Covariance [figures, m, n] of new points with those that were tried: GPyTorch's, in half its time."""
-    kernel = model.covar_module
-    length = kernel.base_kernel.lengthscale
-    q = torch.cdist(points / length, x / length).mul_(math.sqrt(5.0))
-    smooth = (q / 3.0).add_(1.0).mul_(q).add_(1.0)
-    return smooth.mul_(q.neg_().exp_()).mul_(kernel.outputscale[:, None, None])
 
 
 def recall(fitted: Fitted) -> tuple[Floats, Floats]:

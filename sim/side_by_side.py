@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-PIECES = 24
+PIECES = 12
 LEAST_SLOTS = 4096  # of a stretch, below which threads are not worth their start
 
 Piece = slice  # of slots, relative to the stretch

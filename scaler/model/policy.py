@@ -95,6 +95,11 @@ def flatten(state: State, prefix: str = "") -> Arrays:
     return arrays
 
 
+def measure_arrays(state: State) -> int:
+    """Bytes that the arrays of a state hold."""
+    return sum(measure_arrays(x) if hasattr(x, "_fields") else getattr(x, "nbytes", 0) for x in state)
+
+
 def unflatten(like: State, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> State:
     """The state of this shape that the arrays hold; tables may have grown since.
 

@@ -9,6 +9,7 @@ all other calls; where operators are replayed side by side these run on several 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import subprocess
@@ -18,6 +19,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tuner.__main__ import YOUNG
+from tuner.__main__ import main as run
 
 APP = "clicks"
 PARTS = ("imports", "asking", "compiling", "replays", "verification", "database")
@@ -61,6 +65,7 @@ def describe(folder: Path, slots: int | None, environment: dict[str, str]) -> No
 def tune_once() -> dict[str, float]:
     """Seconds of each part of a tuning in this process, which is fresh."""
     began, spent = time.perf_counter(), dict[str, float]()
+    gc.set_threshold(YOUNG)
     import sim.operator_replay
     import tuner.cli.tune_command as command
     import tuner.search.engines.gp as engine
@@ -79,6 +84,7 @@ def tune_once() -> dict[str, float]:
         return timed
 
     tuning_run.find_engine = lambda name: clock("asking", engine.suggest)  # type: ignore[assignment]
+    tuning_run.leave_out_fixed = clock("replays", tuning_run.leave_out_fixed)
     tuning_run.evaluate = clock("replays", tuning_run.evaluate)
     tuning_run.verify = clock("verification", tuning_run.verify)
     tuning_run.add_trial = clock("database", tuning_run.add_trial)
@@ -92,7 +98,6 @@ def tune_once() -> dict[str, float]:
 
     sim.operator_replay.loop_for = find_loop
     sys.argv = ["tuner", "tune", APP, "--cold"]
-    from tuner.__main__ import main as run
 
     try:
         run()

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from scaler.model.jit import jit, jit_apart
 from scaler.model.kernel import Integers, KernelView, Problem, delta_of, lay_out
-from scaler.model.policy import HotFunctions, Kernel, Start, flatten, unflatten
+from scaler.model.policy import HotFunctions, Kernel, Start, flatten, measure_arrays, unflatten
 from scaler.model.task import Task
 from scaler.policies.homogeneous import scale_to
 from scaler.policies.planner.capacity import (
@@ -294,7 +294,7 @@ PLANNER = Kernel(
     decide=decide,
     learn=learn,
     worth=worth,
-    measure=lambda state: sum(array.nbytes for array in flatten(state).values()),
+    measure=measure_arrays,
     inherit=inherit,
     shared=SHARED,
     options=("history",),  # for the simulator, which replays it before (sim/known_history.py)

@@ -235,6 +235,8 @@ def test_runs_and_trials_go_by_the_numbers_that_people_see(shop: httpx.Client, s
     (listed,) = shop.get(f"{place}/runs").json()["items"]
     assert listed == shop.get(f"{place}/runs/1").json()
     assert (listed["run"], listed["state"]) == (1, "interrupted")
+    for state, found in (("interrupted", [listed]), ("running", []), ("done", [])):
+        assert shop.get(f"{place}/runs", params={"state": state}).json()["items"] == found
     first, second = shop.get(f"{place}/runs/1/trials").json()["items"]
     assert [first, second] == [shop.get(f"{place}/trials/{number}").json() for number in (1, 2)]
     assert (first["trial"], first["run"], first["verified"]["trial"], first["verified"]["price"]) == (1, 1, 2, 6.0)

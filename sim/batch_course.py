@@ -16,7 +16,8 @@ from scaler.model.jit import jit, uniform
 from scaler.model.kernel import Floats, Integers, Problem, two_slowest
 from scaler.model.micro_batches import MicroBatches, tuple_seconds
 from scaler.model.nodes import Supply
-from sim.hold_law import HoldLaw
+from sim.hold_law import NONE, SPARK, HoldLaw
+from sim.holding import WAIT, take_hold_within
 from sim.replicas import NO_MODEL, Inertia, Plant, fresh_plant
 from sim.spans import (
     SPANS,
@@ -129,17 +130,37 @@ def seconds_each(p: Problem, plant: BatchPlant) -> float:
 
 
 @jit
-def share_work(p: Problem, plant: BatchPlant, each: float, tuples: float, begins_s: float) -> float:
-    """Seconds of work that begins so soon: replicas that come before its end take over tasks not yet begun."""
+def share_work(
+    p: Problem, plant: BatchPlant, each: float, tuples: float, begins_s: float, late_s: float = 0.0
+) -> float:
+    """Seconds of work that begins so soon: replicas that come before its end take over tasks not yet begun.
+
+    What they do counts from `late_s` after they came on.
+    """
     change, left, works = plant.change, tuples, 0.0
     for j in range(change.booting[0]):
-        done = max(0.0, change.boot_left[j] - begins_s - works) / each
+        done = max(0.0, change.boot_left[j] + late_s - begins_s - works) / each
         if done >= left:
             break
         left -= done
         works += done * each
         each = seconds_each_after(p, plant, j + 1)
     return works + left * each
+
+
+@jit
+def put_off(p: Problem, plant: BatchPlant, each: float, tuples: float, begins_s: float, ends_s: float) -> float:
+    """When a batch ends that would end so soon, since replicas come in it: they hold it with their first tasks alone.
+
+    Migrations other than Spark's hold all of it.
+    """
+    hold = plant.change.hold
+    come_s = hold.course[WAIT]
+    hold_s = take_hold_within(hold, ends_s)
+    if hold_s > 0.0 and (hold.law.kind == NONE or hold.law.kind == SPARK):
+        later_s = share_work(p, plant, each, tuples, begins_s, hold_s) - share_work(p, plant, each, tuples, begins_s)
+        return max(ends_s + later_s, come_s + hold_s)
+    return ends_s + hold_s
 
 
 @jit

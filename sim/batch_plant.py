@@ -2,13 +2,13 @@
 
 Arrivals are a fluid at the slot's rate. A slot's response time is the mean, or the quantile that the task's bound is
 about, over the tuples of the batches that started in it; where none did, what those that wait will take at the least.
-Tuples come out when their batch ends; replicas that come during a batch take part in what is left of it, and what their
-coming holds lengthens that batch: it ends with their first tasks. A slot that
-keeps to its trigger is served in one step for all its equal batches: noise then only moves the last of them, but for
-quantiles, which each batch's own noise moves.
+Tuples come out when their batch ends. Replicas that come during a batch take part in what is left of it, once their
+first tasks are done, for which they take what their coming holds: the others go on meanwhile, and it ends no sooner.
+A slot that keeps to its trigger is served in one step for all its equal batches: noise then only moves the last of
+them, but for quantiles, which each batch's own noise moves.
 
 Utilisation is what sensors see of executors: seconds of service per replica and second, without the batches' overhead,
-in which they wait; 1 or more where a backlog is left.
+in which they wait, or what the slot's arrivals demand of the replicas at its end; 1 or more where a backlog is left.
 
 Notation: times are seconds from the slot's start.
 """
@@ -38,12 +38,13 @@ from sim.batch_course import (
     next_start,
     note_work,
     overhead_seconds,
+    put_off,
     seconds_each,
     service_seconds,
     share_work,
     work_left,
 )
-from sim.holding import BINS, Hold, await_hold, note_slot, take_hold, take_hold_within
+from sim.holding import BINS, Hold, await_hold, note_slot, take_hold
 from sim.plant import Answer, Queue
 from sim.replicas import disturb, lose_replicas, price_leaving, run_starts, take_away
 from sim.spans import (
@@ -121,7 +122,7 @@ def serve_batches(p: Problem, plant: BatchPlant, k: Integers, count: int, slowes
         response = expect_response(p, plant, waiting, arrived, each)
     else:
         response = part_quantile(parts, p.quantile) if parts.many[0] > 0 else responses / taken
-    utilisation = min(1.0, busy / slot)
+    utilisation = max(min(1.0, busy / slot), rate * service_seconds(plant, each))
     if clock[EXCESS] > 0.0:
         utilisation = max(1.0, (rate + catch_up_rate(clock[EXCESS], slot)) * each)
     if batches > 0:
@@ -139,10 +140,11 @@ def begin_batch(p: Problem, plant: BatchPlant, start: float, tuples: float, each
     if plant.change.booting[0] > 0:
         works = share_work(p, plant, each, tuples, overhead_seconds(plant) + owed_s)
     lasts = max(SHORTEST * overhead_seconds(plant), overhead_seconds(plant) + works + next_noise(plant)) + owed_s
-    plant.clock[BEGINS] = start + overhead_seconds(plant) + owed_s
-    more_s = take_hold_within(plant.change.hold, lasts)
-    owed_s += more_s
-    lasts += more_s
+    begins_s = overhead_seconds(plant) + owed_s
+    plant.clock[BEGINS] = start + begins_s
+    ends_s = put_off(p, plant, each, tuples, begins_s, lasts)
+    owed_s += ends_s - lasts
+    lasts = ends_s
     plant.clock[END] = start + lasts
     plant.clock[FLYING] = tuples
     return lasts, owed_s
@@ -256,11 +258,10 @@ def change_batches(p: Problem, plant: BatchPlant, k: Integers, action: int) -> N
 @jit
 def share_anew(p: Problem, plant: BatchPlant, tuples: float) -> None:
     """Move the end of the batch under way to where so much work ends on the replicas that there are now."""
-    clock = plant.clock
+    clock, begins, each = plant.clock, begin_of_work(plant), seconds_each(p, plant)
     if tuples > 0.0:
-        begins = begin_of_work(plant)
-        clock[END] = begins + share_work(p, plant, seconds_each(p, plant), tuples, begins)
-    clock[END] += take_hold_within(plant.change.hold, clock[END])
+        clock[END] = begins + share_work(p, plant, each, tuples, begins)
+    clock[END] = put_off(p, plant, each, tuples, begins, clock[END])
 
 
 @jit

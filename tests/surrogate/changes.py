@@ -23,8 +23,12 @@ def changing_stream(
     trigger: float = 5.0,
     noise: float = 0.1,
     seed: int = 1,
+    shared: float = 0.0,
 ) -> list[Sample]:
-    """`hold(n)`: seconds that a change by n replicas adds to the next batch; `rate(t)`: tuples per second."""
+    """`shared` is of the overhead, and divided by the replicas.
+
+    `hold(n)`: seconds that a change by n replicas adds to the next batch; `rate(t)`: tuples per second.
+    """
     rng = np.random.default_rng(seed)
     moments = np.array([moment for moment, _ in changes])
     counts = [count for _, count in changes]
@@ -39,7 +43,7 @@ def changing_stream(
 
     def spend() -> float:
         nonlocal owed
-        lasts, owed = overhead + owed + abs(noise * float(rng.standard_normal())), 0.0
+        lasts, owed = overhead + shared / seen + owed + abs(noise * float(rng.standard_normal())), 0.0
         return lasts
 
     arrivals = arrive(rng, np.array([rate((w + 0.5) * WINDOW) for w in range(windows)]))

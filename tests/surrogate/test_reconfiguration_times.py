@@ -101,8 +101,10 @@ def test_extra_seconds_grow_with_replicas() -> None:
         assert all((size.seconds is None) == (size.events < LEAST_EVENTS) for size in one.sizes)
 
 
-def test_free_changes_are_not_charged() -> None:
-    found = measure(changing_stream(draw_changes(3, (1,)), lambda _: 0.0, busy, windows=140))
+@pytest.mark.parametrize("shared", [0.0, 2.0])
+def test_free_changes_are_not_charged(shared: float) -> None:
+    """Nor is an overhead that is another at another number of replicas."""
+    found = measure(changing_stream(draw_changes(3, (1,)), lambda _: 0.0, busy, windows=140, shared=shared))
     for one in found.values():
         assert one.seconds is not None
         assert one.seconds.low < 0.0 < one.seconds.high

@@ -13,6 +13,7 @@ import pytest
 from scaler.model.errors import BadInput
 from scaler.model.queueing import mg1_response
 from scaler.model.sample import Sample
+from tests.surrogate.changes import changing_stream
 from tests.surrogate.worlds import LAWS, WINDOW, batch_stream, queue_stream
 from tuner.surrogate.calibrate import deal, hold_out
 from tuner.surrogate.fit import fit, make_load
@@ -23,11 +24,14 @@ from tuner.surrogate.response_models import (
     fit_batches,
     fit_rhythm,
     measure_noise,
+    overhead_by,
     predict_batches,
     predict_model,
+    to_micro_batches,
 )
 from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.surrogate import Accuracy, OperatorSurrogate
+from tuner.views.surrogate_report import format_model
 
 ALLOWED = 0.15
 
@@ -82,6 +86,37 @@ def test_misplaced_tuples_are_no_noise_of_batches() -> None:
     adjoining = np.diff(work) == 0.0
     assert fit_rhythm(*columns)["noise"] > 0.15
     assert fit_rhythm(*columns, adjoining=adjoining)["noise"] == pytest.approx(0.1, rel=0.2)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.4])
+def test_overhead_that_replicas_share_is_told(shared: float) -> None:
+    rng = np.random.default_rng(2)
+    replicas = np.repeat([1.0, 2.0, 3.0, 4.0], 10)
+    work = rng.uniform(0.2, 1.0, replicas.size)
+    duration = 0.7 + shared / replicas + work + 0.03 * rng.standard_normal(replicas.size)
+    columns = (np.full(replicas.size, 5.0), duration, work, np.ones(replicas.size))
+    found = fit_rhythm(*columns, replicas=replicas)
+    assert ("shared" in found) == (shared > 0.0)
+    for many in (1, 2, 3, 4):
+        assert overhead_by(found, many) == pytest.approx(0.7 + shared / many, abs=0.03)
+    assert overhead_by(found, 9) == overhead_by(found, 4)  # of more nothing is known
+    curve = to_micro_batches({**found, "delay": 0.0, "part": 1.0}).overhead_curve_s
+    assert curve == (tuple(overhead_by(found, many) for many in (1, 2, 3, 4)) if shared else ())
+
+
+def test_batches_whose_overhead_is_shared_are_predicted_at_every_number_of_replicas() -> None:
+    changes = [(0.0, 1), *((1200.0 * i, 1 + i % 4) for i in range(1, 8))]
+    samples = [
+        replace(s, batch_interval=max(5.0 * (s.batches or 0.0), s.batch_time or 0.0))
+        for s in changing_stream(changes, lambda _: 0.0, lambda _: 4.0, windows=160, overhead=1.0, shared=2.0)
+    ]
+    operator = fit(samples, "shop").operators[0]
+    assert operator.response is not None
+    assert operator.response.model == "batches"
+    for many in (1, 2, 3, 4):
+        assert overhead_by(operator.response.parameters, many) == pytest.approx(1.08 + 2.0 / many, rel=0.06)
+    assert accuracy_of(operator).error.value < 0.03
+    assert "overhead of one replica" in format_model(operator)
 
 
 def test_another_quantile_is_judged_with_those_always_told() -> None:

@@ -2,11 +2,11 @@
 
 A window's excess is the time of its batches beyond a + g n m / (s k) each, a and g being fitted to the windows without
 a change. Durations add up, so sums over windows suffice, and where batches grew because tuples had waited for a longer
-one, n explains it. Of an event's excess what the same number of batches had in the windows around it is taken off, so
-that a rhythm that fits badly at this load does not count as its cost.
+one, n explains it. Of an event's excess what the same number of batches had in the windows after it is taken off, so
+that a rhythm that fits badly at this load, or at as many replicas as there are now, does not count as its cost.
 
 An event is one or more windows in a row in which the number of replicas changes in one direction, whoever changed it,
-together with the windows after them that begin within SETTLING_S. Windows in which no batch ended, because one ran on
+together with those after them that begin within FELT usual batches. Windows in which no batch ended, because one ran on
 that ended later, are part of it. Where the direction turns in between, where windows are missing or batches are not
 known, it tells nothing.
 """
@@ -20,12 +20,13 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from tuner.surrogate.estimate import Estimate, estimate, estimate_positive
-from tuner.surrogate.observed_windows import MOVED, SETTLING_S, Flags, Windows, divide, follows
-from tuner.surrogate.response_models import FEWEST, fit_rhythm
+from tuner.surrogate.observed_windows import MOVED, Flags, Windows, divide, follows
+from tuner.surrogate.response_models import FEWEST, fit_rhythm, overhead_by
 from tuner.surrogate.surrogate import ReconfigurationTime, SizeTime, StateSize
 
 LEAST_EVENTS = 3  # below which nothing is said
-NEIGHBOURS = 3  # windows before and after an event that show what is usual, or as many as it has
+NEIGHBOURS = 3  # windows after an event that show what is usual, or as many as it has
+FELT = 3.0  # usual batches for which a change is felt once replicas have come or gone
 
 
 class Event(NamedTuple):
@@ -48,12 +49,15 @@ def measure_reconfigurations(
     interval = divide(windows.batch_interval, windows.batches)
     interval = np.where(interval > 0.0, interval, duration)
     columns = (interval, duration, work, windows.batches, share)
-    rhythm = fit_rhythm(*(column[fitted] for column in columns))
+    counts = windows.replicas.sum(axis=1)
+    rhythm = fit_rhythm(*(column[fitted] for column in columns), replicas=counts[fitted])
     work = work * find_stretch(windows, duration)
-    usual = windows.batches * (rhythm["overhead"] + rhythm["work"] * work)
+    overhead = np.array([overhead_by(rhythm, max(1.0, count)) for count in counts])
+    usual = windows.batches * (overhead + rhythm["work"] * work)
     passed = counted & find_passed(windows, duration)
     excess = np.where(known, windows.batch_time - usual, np.where(passed, 0.0, np.nan))
-    events = list(find_events(windows, excess, calm, passed))
+    felt_s = FELT * float(np.median(np.maximum(interval, duration)[fitted]))
+    events = list(find_events(windows, excess, calm, passed, felt_s))
     sides = {"out": [e for e in events if e.replicas > 0], "in": [e for e in events if e.replicas < 0]}
     return tuple(summarise_events(name, some) for name, some in sides.items() if some)
 
@@ -93,7 +97,7 @@ def find_stretch(windows: Windows, duration: Floats) -> Floats:
     return np.where(counts > 0.0, counts * mean, 1.0)
 
 
-def find_events(windows: Windows, excess: Floats, calm: Flags, passed: Flags) -> Iterator[Event]:
+def find_events(windows: Windows, excess: Floats, calm: Flags, passed: Flags, felt_s: float) -> Iterator[Event]:
     counts = windows.replicas.sum(axis=1)
     joined = follows(windows)
     moves = np.append(0.0, np.diff(counts))
@@ -110,7 +114,7 @@ def find_events(windows: Windows, excess: Floats, calm: Flags, passed: Flags) ->
         if abs(moves[first - 1]) > 0.0 and joined[first - 1]:  # it began just before the end of a window
             first -= 1
         end = last + 1  # past the last window in which the event is felt
-        until = windows.end[last] + SETTLING_S
+        until = windows.end[last] + felt_s
         while end < seen and not moved[end] and (passed[end - 1] or windows.start[end] <= until):
             end += 1
         i = last + 1
@@ -124,14 +128,13 @@ def find_events(windows: Windows, excess: Floats, calm: Flags, passed: Flags) ->
 
 
 def find_usual(windows: Windows, excess: Floats, calm: Flags, first: int, end: int) -> float | None:
-    """Excess per batch in the calm windows around an event; None where neither side has any."""
-    near = np.zeros(calm.size, dtype=np.bool_)
-    many = max(NEIGHBOURS, end - first)
-    near[max(0, first - many) : first] = True
-    near[end : end + many] = True
-    near &= calm & ~np.isnan(excess)
-    batches = float(np.nansum(windows.batches[near]))
-    return float(excess[near].sum()) / batches if batches > 0.0 else None
+    """Excess per batch in the calm windows after an event, else before it; None where neither side has any."""
+    told, many = np.flatnonzero(calm & ~np.isnan(excess)), max(NEIGHBOURS, end - first)
+    for near in (told[told >= end][:many], told[told < first][-many:]):
+        batches = float(np.nansum(windows.batches[near]))
+        if batches > 0.0:
+            return float(excess[near].sum()) / batches
+    return None
 
 
 def summarise_events(direction: str, events: Sequence[Event]) -> ReconfigurationTime:

@@ -6,12 +6,12 @@ the service time at speedup 1, s speedup, rho = x m / s on the slowest type.
 queue     c + the M/G/1 term of `scaler.model.queueing`: c a constant for trigger and scheduling
 bursty    the same with a variance of its own, which takes in arrivals that come in clumps
 batches   a micro-batch query: a tuple waits half the interval I before the trigger that takes it in, then d and the
-          share p of its batch's duration D. D = a + g rho I + noise: a overhead, g how much longer a batch takes than
-          its work split evenly. The next batch starts I' = max(T, D) after this one: where batches overrun the trigger
-          T they follow each other at once, and without noise I = D = a / (1 - g rho). Noise (of the batch itself,
-          standard deviation n, and of how much arrives) only ever adds to I near the trigger, and a long batch makes
-          the next one longer: so the chain of batches is played with draws that are always the same, and a tuple is
-          more likely to meet a long interval than a short one
+          share p of its batch's duration D. D = a + g rho I + noise: a overhead, part of which replicas may share, g
+          how much longer a batch takes than its work split evenly. The next batch starts I' = max(T, D) after this
+          one: where batches overrun the trigger T they follow each other at once, and without noise I = D = a / (1 - g
+          rho). Noise (of the batch itself, standard deviation n, and of how much arrives) only ever adds to I near the
+          trigger, and a long batch makes the next one longer: so the chain of batches is played with draws that are
+          always the same, and a tuple is more likely to meet a long interval than a short one
 
 Fits minimise Huber's loss of log(predicted / observed), so that a window counts by its relative error and an odd one
 does not rule, by Levenberg-Marquardt steps within bounds from each of several starts.
@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,8 +99,13 @@ LEAST_OVERHEAD = 1e-3  # seconds
 HIGHEST = 0.98  # g rho, beyond which they are not
 ODD = 4.0  # standard deviations, at which a batch's noise is cut
 DRAWS = np.random.default_rng(20_240_811).standard_normal((LENGTH, CHAINS // 2, 1))
+OF_SHARING = (
+    "shared",
+    "usual",
+    "most",
+)  # seconds of overhead that replicas share; how many it is stated for; most seen
 Parameters = Mapping[str, float]
-Explain = Callable[[float, float], Floats]  # durations by overhead and work
+Explain = Callable[[Any, float], Floats]  # durations by overhead, which may differ by window, and work
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +175,11 @@ def fit_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
         return fit_unseen_batches(load, observed)
     known = find_seen_batches(load)
     columns = (load.interval, load.duration, load.batch_work, load.batches, load.utilisation)
-    rhythm = fit_rhythm(*(column[known] for column in columns), adjoining=np.diff(load.place[known]) == 1.0)
+    rhythm = fit_rhythm(
+        *(column[known] for column in columns),
+        replicas=load.replicas.sum(axis=1)[known],
+        adjoining=np.diff(load.place[known]) == 1.0,
+    )
     seen = load.duration[known]
     starts = [[0.0, 1.0], [0.0, 0.5], [rhythm["overhead"], 0.1]]
     low = np.array([-rhythm["overhead"], 0.0])
@@ -188,6 +197,7 @@ def fit_rhythm(
     batches: Floats,
     share: Floats | None = None,
     *,
+    replicas: Floats | None = None,
     adjoining: Flags | None = None,
 ) -> dict[str, float]:
     """Trigger, overhead, work and noise from the batches themselves.
@@ -195,6 +205,7 @@ def fit_rhythm(
     `work` [W] is of the batches that were counted. Where windows are short, tuples of a batch at their edge count to
     one window and its duration to another; the steady cycle at a `share` [W] of capacity explains them better. There
     durations vary less than what explains them: noise is no more than what tells windows that adjoin apart [W - 1].
+    Part of the overhead may be shared by the replicas [W], as what each task takes beyond its tuples is.
     """
     waits = interval > 1.05 * duration
     trigger = float(np.median(interval[waits])) if np.mean(waits) > 0.1 else 0.0
@@ -203,12 +214,12 @@ def fit_rhythm(
         explanations.append(
             lambda overhead, each: beat_evenly(each * share, {"trigger": trigger, "overhead": overhead})[1]
         )
-    fits = [fit_duration(explain, duration) for explain in explanations]
-    (overhead, each), errors = min(fits, key=lambda fit: float(np.mean(np.abs(fit[1]))))
+    fits = [fit_duration(explain, duration, replicas) for explain in explanations]
+    found, errors = min(fits, key=lambda fit: float(np.mean(np.abs(fit[1]))))
     noise = measure_noise(errors, batches)
     if adjoining is not None and np.count_nonzero(adjoining) >= FEWEST:
         noise = min(noise, measure_noise(duration, batches, adjoining))
-    return {"trigger": trigger, "overhead": overhead, "work": each, "noise": noise}
+    return {"trigger": trigger, **found, "noise": noise}
 
 
 def measure_noise(errors: Floats, batches: Floats, adjoining: Flags | None = None) -> float:
@@ -223,18 +234,44 @@ def measure_noise(errors: Floats, batches: Floats, adjoining: Flags | None = Non
     return math.sqrt(float(np.mean(np.minimum(noise, ODD * usual) ** 2)))
 
 
-def fit_duration(explain: Explain, duration: Floats) -> tuple[tuple[float, float], Floats]:
+def fit_duration(explain: Explain, duration: Floats, replicas: Floats | None) -> tuple[dict[str, float], Floats]:
     """Overhead and work of batches' durations, and what these leave; a batch takes its work, unless it shows another.
 
     Loads that vary little, or that few numbers of replicas served, do not tell the two apart; what is fitted in one for
-    the other is wrong at every other number of replicas.
+    the other is wrong at every other number of replicas. Nor is the overhead shared unless it shows that.
     """
     start = 0.5 * float(duration.min())
     (only,) = fit_robustly(lambda p: explain(p[0], 1.0), duration, [[start]], np.zeros(1))
     free = fit_robustly(lambda p: explain(p[0], p[1]), duration, [[start, 1.0], [float(only), 1.0]], np.zeros(2))
-    found = [((float(one[0]), float(one[1])), duration - explain(*one)) for one in ((only, 1.0), free)]
-    plain, freed = (float(np.mean(np.abs(errors))) for _, errors in found)
-    return found[1] if freed < WORTH * plain else found[0]
+    found = [{"overhead": float(only), "work": 1.0}, {"overhead": float(free[0]), "work": float(free[1])}]
+    errors = [duration - explain(one["overhead"], one["work"]) for one in found]
+    if replicas is not None and np.ptp(replicas) > 0.0:
+        usual = 1.0 / float(np.mean(1.0 / replicas))
+        apart = 1.0 / replicas - 1.0 / usual
+        overhead, shared = fit_robustly(
+            lambda p: explain(p[0] + min(p[1], p[0] * usual) * apart, 1.0), duration, [[float(only), 0.1]], np.zeros(2)
+        )
+        part = {"shared": float(min(shared, overhead * usual)), "usual": usual, "most": float(replicas.max())}
+        found.append({"overhead": float(overhead), "work": 1.0, **part})
+        errors.append(duration - explain(overhead + part["shared"] * apart, 1.0))
+    missed = [float(np.mean(np.abs(one))) for one in errors]
+    best = min(range(1, len(found)), key=lambda i: missed[i])
+    best = best if missed[best] < WORTH * missed[0] else 0
+    return found[best], errors[best]
+
+
+def overhead_by(parameters: Parameters, replicas: float) -> float:
+    """The overhead of a batch on so many replicas; of more than were seen as of those."""
+    if "shared" not in parameters:
+        return parameters["overhead"]
+    apart = 1.0 / min(replicas, parameters["most"]) - 1.0 / parameters["usual"]
+    return max(LEAST_OVERHEAD, parameters["overhead"] + parameters["shared"] * apart)
+
+
+def with_overhead_of(parameters: Parameters, replicas: float) -> Parameters:
+    """The parameters on so many replicas."""
+    kept = {name: value for name, value in parameters.items() if name not in OF_SHARING}
+    return {**kept, "overhead": overhead_by(parameters, replicas)}
 
 
 def fit_unseen_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
@@ -258,6 +295,11 @@ def fit_unseen_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
 
 def beat(load: WindowLoad, parameters: Parameters) -> tuple[Floats, Floats]:
     """A tuple's wait for its trigger and its batch's duration [W]; infinite where work outruns the replicas."""
+    if "shared" in parameters:
+        wait, duration = np.empty(load.rate.size), np.empty(load.rate.size)
+        for many, there in list_counts(load):
+            wait[there], duration[there] = beat(select_windows(load, there), with_overhead_of(parameters, many))
+        return wait, duration
     share = parameters["work"] * load.utilisation
     if parameters["noise"] <= 0.0:
         return beat_evenly(share, parameters)
@@ -274,7 +316,13 @@ def stretch_beyond(share: Floats) -> Floats:
     return np.maximum(1.0, rest)
 
 
-def beat_evenly(share: Floats, parameters: Parameters) -> tuple[Floats, Floats]:
+def list_counts(load: WindowLoad) -> list[tuple[float, Flags]]:
+    """Numbers of replicas, and the windows that have so many."""
+    counts = load.replicas.sum(axis=1)
+    return [(float(many), counts == many) for many in np.unique(counts)]
+
+
+def beat_evenly(share: Floats, parameters: Mapping[str, Any]) -> tuple[Floats, Floats]:
     trigger, overhead = parameters["trigger"], parameters["overhead"]
     kept = overhead + share * trigger
     overrun = np.divide(overhead, 1.0 - share, out=np.full(share.size, math.inf), where=share < 1.0)
@@ -363,12 +411,17 @@ def predict_quantile(name: str, load: WindowLoad, parameters: Mapping[str, float
         times = np.vectorize(replica_response_time, otypes=[np.float64])
         variance = parameters.get("variance", load.variance)
         return parameters["constant"] + times(load.each, load.mean, variance, load.slowest, quantile)
+    if "shared" in parameters:
+        found = np.empty(load.rate.size)
+        for many, there in list_counts(load):
+            alone = with_overhead_of({**parameters, "memory": 0.0}, many)
+            found[there] = predict_quantile(name, select_windows(load, there), alone, quantile)
+        return found
     batches, share = to_micro_batches(parameters), parameters["work"] * load.utilisation
     inside = np.minimum(share, HIGHEST)
     grid = np.linspace(inside.min(), inside.max(), LOADS) if batches.noise_s > 0.0 else np.unique(inside)
     known = np.array([batch_response(batches, float(one), quantile) for one in grid])
-    found: Floats = np.interp(inside, grid, known) * stretch_beyond(share)
-    return found
+    return np.interp(inside, grid, known) * stretch_beyond(share)
 
 
 def to_micro_batches(parameters: Parameters) -> MicroBatches:
@@ -381,6 +434,7 @@ def to_micro_batches(parameters: Parameters) -> MicroBatches:
         noise_s=parameters["noise"],
         delay_s=parameters["delay"],
         part=parameters["part"],
+        overhead_curve_s=tuple(overhead_by(parameters, k) for k in range(1, 1 + round(parameters.get("most", 0.0)))),
     )
 
 

@@ -14,7 +14,7 @@ from scaler.model.units import format_bytes, format_count, format_moment, format
 from tuner.surrogate.estimate import Estimate, format_estimate
 from tuner.surrogate.fitted_application import find_hold
 from tuner.surrogate.reconfiguration_times import LEAST_EVENTS
-from tuner.surrogate.response_models import MODELS
+from tuner.surrogate.response_models import MODELS, OF_SHARING, overhead_by
 from tuner.surrogate.supply import estimate_rate
 from tuner.surrogate.surrogate import (
     Calibration,
@@ -101,8 +101,13 @@ def format_model(operator: OperatorSurrogate) -> str:
     """The model with its parameters, times in ms."""
     if operator.response is None:
         return "no model of response times"
-    shown = (f"{name} {format_parameter(name, value)}" for name, value in operator.response.parameters.items() if value)
-    return f"{operator.response.model}: {', '.join(shown)}"
+    parameters = dict(operator.response.parameters)
+    if "shared" in parameters:
+        parameters |= {"overhead of one replica": overhead_by(parameters, 1)}
+    told = (name for name, value in parameters.items() if value and name not in OF_SHARING)
+    return (
+        f"{operator.response.model}: {', '.join(f'{name} {format_parameter(name, parameters[name])}' for name in told)}"
+    )
 
 
 def list_cost_lines(operator: OperatorSurrogate) -> list[str]:

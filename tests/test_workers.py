@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scaler.model.errors import BadInput, Retry
-from tuner.simulation.workers import RUNNING, end_workers, run_all
+from tuner.simulation.workers import RUNNING, count_cores, end_workers, run_all, run_beside
 
 ROOT = Path(__file__).parents[1]
 
@@ -57,6 +58,15 @@ def freeze(sign: Path) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
+def take_part(place: Path) -> tuple[Path, int]:
+    """Those beside leave a sign; this process waits for the first."""
+    if multiprocessing.parent_process() is not None:
+        place.touch()
+    while not any(place.parent.iterdir()):
+        time.sleep(0.01)
+    return place, os.getpid()
+
+
 def test_results_come_in_order_and_each_is_told_once() -> None:
     told: list[tuple[int, int]] = []
     assert run_all(square, range(20), lambda i, result: told.append((i, result)), workers=3) == [
@@ -69,6 +79,19 @@ def test_results_come_in_order_and_each_is_told_once() -> None:
 def test_no_jobs_need_no_workers() -> None:
     assert run_all(square, [], workers=2) == []
     assert run_all(square, [7], workers=2) == [49]
+
+
+@pytest.mark.skipif(count_cores() < 2, reason="on one core there is no process beside this one")
+def test_short_jobs_are_done_by_this_process_and_those_beside_it(tmp_path: Path) -> None:
+    places = [tmp_path / str(i) for i in range(6)]
+    done = run_beside(take_part, places)
+    assert [place for place, _ in done] == places
+    assert {process == os.getpid() for _, process in done} == {True, False}
+    assert not RUNNING
+    assert run_beside(take_part, []) == []
+    with pytest.raises(BadInput, match="three is too many"):
+        run_beside(refuse, [1, 2, 3, 1])
+    assert not RUNNING
 
 
 def test_jobs_larger_than_a_pipe_holds_come_through() -> None:

@@ -135,7 +135,7 @@ def share_work(
 ) -> float:
     """Seconds of work that begins so soon: replicas that come before its end take over tasks not yet begun.
 
-    What they do counts from `late_s` after they came on.
+    They do so from `late_s` after they came on.
     """
     change, left, works = plant.change, tuples, 0.0
     for j in range(change.booting[0]):
@@ -150,7 +150,7 @@ def share_work(
 
 @jit
 def put_off(p: Problem, plant: BatchPlant, each: float, tuples: float, begins_s: float, ends_s: float) -> float:
-    """When a batch ends that would end so soon, since replicas come in it: they hold it with their first tasks alone.
+    """When a batch ends, which would end so soon, if replicas come during it: they hold it by their first tasks alone.
 
     Migrations other than Spark's hold all of it.
     """

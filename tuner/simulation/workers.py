@@ -205,9 +205,7 @@ def work(pipe: Connection, function: Callable[[Any], Any]) -> None:
             pipe.send_bytes(answer(function, pipe.recv()))
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(
-        0
-    )  # taking the interpreter and its libraries apart takes a quarter of a second, which the parent waits for
+    os._exit(0)  # the parent waits for the end, and taking the interpreter apart takes a quarter of a second
 
 
 def answer(function: Callable[[Job], Result], job: Job) -> memoryview:

@@ -52,7 +52,7 @@ def measure_reconfigurations(
     counts = windows.replicas.sum(axis=1)
     rhythm = fit_rhythm(*(column[fitted] for column in columns), replicas=counts[fitted])
     work = work * find_stretch(windows, duration)
-    overhead = np.array([overhead_by(rhythm, max(1.0, count)) for count in counts])
+    overhead = np.array([overhead_by(rhythm, count) for count in counts])
     usual = windows.batches * (overhead + rhythm["work"] * work)
     passed = counted & find_passed(windows, duration)
     excess = np.where(known, windows.batch_time - usual, np.where(passed, 0.0, np.nan))

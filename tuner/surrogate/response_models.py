@@ -99,11 +99,7 @@ LEAST_OVERHEAD = 1e-3  # seconds
 HIGHEST = 0.98  # g rho, beyond which they are not
 ODD = 4.0  # standard deviations, at which a batch's noise is cut
 DRAWS = np.random.default_rng(20_240_811).standard_normal((LENGTH, CHAINS // 2, 1))
-OF_SHARING = (
-    "shared",
-    "usual",
-    "most",
-)  # seconds of overhead that replicas share; how many it is stated for; most seen
+OF_SHARING = ("shared", "usual", "most")  # seconds of overhead that replicas share; how many it is of; most seen
 Parameters = Mapping[str, float]
 Explain = Callable[[Any, float], Floats]  # durations by overhead, which may differ by window, and work
 
@@ -246,6 +242,7 @@ def fit_duration(explain: Explain, duration: Floats, replicas: Floats | None) ->
     found = [{"overhead": float(only), "work": 1.0}, {"overhead": float(free[0]), "work": float(free[1])}]
     errors = [duration - explain(one["overhead"], one["work"]) for one in found]
     if replicas is not None and np.ptp(replicas) > 0.0:
+        replicas = np.maximum(1.0, replicas)
         usual = 1.0 / float(np.mean(1.0 / replicas))
         apart = 1.0 / replicas - 1.0 / usual
         overhead, shared = fit_robustly(
@@ -264,7 +261,7 @@ def overhead_by(parameters: Parameters, replicas: float) -> float:
     """The overhead of a batch on so many replicas; of more than were seen as of those."""
     if "shared" not in parameters:
         return parameters["overhead"]
-    apart = 1.0 / min(replicas, parameters["most"]) - 1.0 / parameters["usual"]
+    apart = 1.0 / min(max(1.0, replicas), parameters["most"]) - 1.0 / parameters["usual"]
     return max(LEAST_OVERHEAD, parameters["overhead"] + parameters["shared"] * apart)
 
 

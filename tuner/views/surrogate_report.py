@@ -104,10 +104,9 @@ def format_model(operator: OperatorSurrogate) -> str:
     parameters = dict(operator.response.parameters)
     if "shared" in parameters:
         parameters |= {"overhead of one replica": overhead_by(parameters, 1)}
-    told = (name for name, value in parameters.items() if value and name not in OF_SHARING)
-    return (
-        f"{operator.response.model}: {', '.join(f'{name} {format_parameter(name, parameters[name])}' for name in told)}"
-    )
+    told = {name: value for name, value in parameters.items() if value and name not in OF_SHARING}
+    shown = (f"{name} {format_parameter(name, value)}" for name, value in told.items())
+    return f"{operator.response.model}: {', '.join(shown)}"
 
 
 def list_cost_lines(operator: OperatorSurrogate) -> list[str]:

@@ -152,12 +152,12 @@ def share_work(
 def put_off(p: Problem, plant: BatchPlant, each: float, tuples: float, begins_s: float, ends_s: float) -> float:
     """When a batch ends, which would end so soon, if replicas come during it: they hold it by their first tasks alone.
 
-    Migrations other than Spark's hold all of it.
+    Migrations other than Spark's hold all of it, and so does what is stated of DStreams, in seconds of whole batches.
     """
     hold = plant.change.hold
     come_s = hold.course[WAIT]
     hold_s = take_hold_within(hold, ends_s)
-    if hold_s > 0.0 and (hold.law.kind == NONE or hold.law.kind == SPARK):
+    if hold_s > 0.0 and plant.merge and (hold.law.kind == NONE or hold.law.kind == SPARK):
         later_s = share_work(p, plant, each, tuples, begins_s, hold_s) - share_work(p, plant, each, tuples, begins_s)
         return max(ends_s + later_s, come_s + hold_s)
     return ends_s + hold_s

@@ -206,11 +206,14 @@ def test_batch_in_which_replicas_come_goes_on_without_them_while_their_first_tas
     assert plant.clock[END] == pytest.approx(ends, abs=0.01)
 
 
-def test_migrations_that_stop_a_batch_add_their_hold_to_it() -> None:
+@pytest.mark.parametrize("merge", [True, False])
+def test_migrations_that_stop_a_batch_and_dstreams_add_their_hold_to_it(merge: bool) -> None:
     ends = []
     for hold_s in (0.0, 5.0):
         law = lay_out_hold(replace(STATE, kind="at-once"))._replace(step_s=hold_s, state_bytes=0.0)
-        k, batches = np.array([2]), MicroBatches(90.0, 1.0)
+        if not merge:
+            law = lay_out_hold(Migration(), measured=HoldTimes(HoldTime(hold_s, 0.0, 3), None, None))
+        k, batches = np.array([2]), MicroBatches(90.0, 1.0, merge=merge)
         plant = fresh_batch_plant(P, k, Inertia(60.0, 0.0, 10.0), batches, 7, law)
         for _ in range(2):
             serve_batches(P, plant, k, 2, 0, 1.0 / MEAN)

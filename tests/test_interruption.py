@@ -267,3 +267,31 @@ def test_nothing_is_shut_down_under_work_that_goes_on() -> None:
     command = [sys.executable, "-c", COMPILING]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60.0, check=False)
     assert (done.returncode, done.stdout) == (130, "Interrupted.\n"), done.stderr
+
+
+LEFT_BEHIND = """
+import atexit, threading, time
+from tuner.cli import interruption
+interruption.LEAVE_S = {leave_s}
+search = threading.Thread(target=time.sleep, args=({goes_on_s},), daemon=True)
+atexit.register(print, "LLVM is shut down")
+with interruption.leaving_behind(lambda: search):
+    search.start()
+    {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "goes_on_s", "code", "told"),
+    [
+        ("pass", 600.0, 0, ""),
+        ("raise SystemExit(3)", 600.0, 3, ""),
+        ("raise KeyboardInterrupt", 600.0, 130, ""),
+        ("search.join()", 0.0, 0, "LLVM is shut down\n"),
+    ],
+)
+def test_a_search_that_goes_on_does_not_outlive_the_service(last: str, goes_on_s: float, code: int, told: str) -> None:
+    """SIGTERM to `tuner serve` while its first search compiled ended by LLVM's abort, once everything was stopped."""
+    script = LEFT_BEHIND.format(leave_s=0.2, goes_on_s=goes_on_s, last=last)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60.0)
+    assert (done.returncode, done.stdout) == (code, told), done.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scaler.model.errors import BadInput, Retry
-from tuner.simulation.workers import RUNNING, count_cores, end_workers, run_all, run_beside
+from tuner.simulation.workers import RUNNING, count_cores, end_workers, run_all
 
 ROOT = Path(__file__).parents[1]
 
@@ -84,13 +84,13 @@ def test_no_jobs_need_no_workers() -> None:
 @pytest.mark.skipif(count_cores() < 2, reason="on one core there is no process beside this one")
 def test_short_jobs_are_done_by_this_process_and_those_beside_it(tmp_path: Path) -> None:
     places = [tmp_path / str(i) for i in range(6)]
-    done = run_beside(take_part, places)
+    done = run_all(take_part, places, here=True)
     assert [place for place, _ in done] == places
     assert {process == os.getpid() for _, process in done} == {True, False}
     assert not RUNNING
-    assert run_beside(take_part, []) == []
+    assert run_all(take_part, [], here=True) == []
     with pytest.raises(BadInput, match="three is too many"):
-        run_beside(refuse, [1, 2, 3, 1])
+        run_all(refuse, [1, 2, 3, 1], here=True)
     assert not RUNNING
 
 

@@ -96,7 +96,7 @@ def test_overhead_that_replicas_share_is_told(shared: float) -> None:
     duration = 0.7 + shared / replicas + work + 0.03 * rng.standard_normal(replicas.size)
     columns = (np.full(replicas.size, 5.0), duration, work, np.ones(replicas.size))
     found = fit_rhythm(*columns, replicas=replicas)
-    assert ("shared" in found) == (shared > 0.0)
+    assert ("shared_overhead" in found) == (shared > 0.0)
     for many in (1, 2, 3, 4):
         assert overhead_by(found, many) == pytest.approx(0.7 + shared / many, abs=0.03)
     assert overhead_by(found, 9) == overhead_by(found, 4)  # of more nothing is known

@@ -14,8 +14,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import resource_tracker
 from typing import TypeVar
 
@@ -65,7 +66,7 @@ def run_interruptibly(
             if stop is not None:
                 stop.set()
             if not end_work(done, signals, CHILD_S if stop is None else patience_s):
-                exit_despite(done, leaving)
+                exit_despite(lambda wait_s: done.acquire(timeout=wait_s), leaving)
             raise
     if errors:
         raise errors[0]
@@ -86,19 +87,48 @@ def end_work(done: threading.Lock, signals: DeferredSignals, patience_s: float) 
     return False
 
 
-def exit_despite(done: threading.Lock, leaving: KeyboardInterrupt | SystemExit) -> None:
+def exit_despite(is_done: Callable[[float], bool], leaving: BaseException | None) -> None:
     """Exit soon without waiting for threads, unless the work is done by then; workers end with their parent.
 
     The interpreter's end would take from the work what it stands on: LLVM aborts the process while it compiles.
+    `is_done` waits for so many seconds at most.
     """
-    code = leaving.code if isinstance(leaving, SystemExit) else 128 + signal.SIGINT
+    code = find_exit_code(leaving)
 
     def leave(wait_s: float = 0.0) -> None:
-        if not done.acquire(timeout=wait_s):
+        if not is_done(wait_s):
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError):
                     stream.flush()
-            os._exit(code if isinstance(code, int) else 1)
+            os._exit(code)
 
     atexit.register(leave)  # before those that were registered so far
     threading.Thread(target=leave, args=(LEAVE_S,), daemon=True).start()
+
+
+def find_exit_code(leaving: BaseException | None) -> int:
+    if isinstance(leaving, SystemExit):
+        return leaving.code if isinstance(leaving.code, int) else 1
+    if isinstance(leaving, KeyboardInterrupt):
+        return 128 + signal.SIGINT
+    return 0 if leaving is None else 1
+
+
+@contextmanager
+def leaving_behind(find_thread: Callable[[], threading.Thread | None]) -> Iterator[None]:
+    """Let the process end after the block although a thread, found at the block's end, still goes on."""
+    leaving: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        leaving = error
+        raise
+    finally:
+        thread = find_thread()
+        if thread is not None and thread.is_alive():
+            exit_despite(partial(wait_for_end, thread), leaving)
+
+
+def wait_for_end(thread: threading.Thread, wait_s: float) -> bool:
+    thread.join(wait_s)
+    return not thread.is_alive()

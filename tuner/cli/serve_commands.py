@@ -24,10 +24,10 @@ from fastapi import FastAPI
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, make_folder, write_whole
-from tuner.cli.interruption import run_interruptibly
+from tuner.cli.interruption import leaving_behind, run_interruptibly
 from tuner.cli.options import file_type, make_span_type, name_user, new_store_option, parse_span, print_json
 from tuner.cli.signals import raising_on_termination
-from tuner.retuning.loop import daemon_thread, run_daemon, run_once
+from tuner.retuning.loop import HeldLeases, daemon_thread, run_daemon, run_once
 from tuner.retuning.state import state_of
 from tuner.service.access.bodies_in_flight import BodiesInFlight
 from tuner.service.access.connections import ConnectionLimits
@@ -232,10 +232,11 @@ def offer_first_token(store: Store) -> None:
 def retuning(store: Store) -> Iterator[threading.Thread]:
     """The daemon on a thread that blocks Ctrl-C, as do the processes that it starts: none prints a traceback."""
     resource_tracker.ensure_running()  # starting it unblocks signals on the thread
-    with ExitStack() as stack:
+    leases = HeldLeases()
+    with leaving_behind(lambda: leases.search), ExitStack() as stack:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            thread = stack.enter_context(daemon_thread(store))
+            thread = stack.enter_context(daemon_thread(store, leases))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         stack.callback(end_workers)  # before the thread is waited for
@@ -283,9 +284,11 @@ def daemon(once: bool, every: float, as_json: bool, address: DatabaseAddress) ->
             show(run_interruptibly(lambda: run_once(store, ending=stop.is_set), stop), as_json)
             return
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-        with suppress(KeyboardInterrupt, SystemExit):
+        leases = HeldLeases()
+        work = partial(run_daemon, store, wait=stop.wait, ending=stop.is_set, every=every, leases=leases)
+        with leaving_behind(lambda: leases.search), suppress(KeyboardInterrupt, SystemExit):
             click.echo(f"Watching the applications in {store.address.shown}; Ctrl-C ends it.", err=True)
-            run_interruptibly(lambda: run_daemon(store, wait=stop.wait, ending=stop.is_set, every=every), stop)
+            run_interruptibly(work, stop)
     click.echo("Ended; the next daemon continues the work that was under way.", err=True)
 
 

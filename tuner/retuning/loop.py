@@ -56,9 +56,13 @@ def run_daemon(
     owner: str | None = None,
     ending: Callable[[], bool] = lambda: False,
     every: float = PASS_S,
+    leases: HeldLeases | None = None,
 ) -> None:
-    """Make passes until the end; then release every lease, for any daemon to claim."""
-    context, leases = DaemonContext(store, owner or name_owner(), clock, ending), HeldLeases()
+    """Make passes until the end; then release every lease, for any daemon to claim.
+
+    A search that has not ended soon after goes on, and its thread is in `leases`.
+    """
+    context, leases = DaemonContext(store, owner or name_owner(), clock, ending), leases or HeldLeases()
     try:
         while not ending():
             try:
@@ -192,10 +196,10 @@ def number_rows_of_older(context: DaemonContext) -> None:
 
 
 @contextmanager
-def daemon_thread(store: Store, clock: Clock = time.time) -> Iterator[threading.Thread]:
+def daemon_thread(store: Store, leases: HeldLeases, clock: Clock = time.time) -> Iterator[threading.Thread]:
     """Run the daemon on a thread for as long as the block runs, as `tuner serve` does."""
     stop = threading.Event()
-    work = {"store": store, "clock": clock, "wait": stop.wait, "ending": stop.is_set}
+    work = {"store": store, "clock": clock, "wait": stop.wait, "ending": stop.is_set, "leases": leases}
     thread = threading.Thread(target=run_daemon, kwargs=work, name="retuning", daemon=True)
     thread.start()
     try:

@@ -21,7 +21,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Generic, Never, TypeVar, cast
+from typing import Any, Generic, Never, TypeVar
 
 from scaler.model.errors import Retry
 
@@ -78,8 +78,12 @@ def run_all(
     jobs: Sequence[Job],
     on_done: Callable[[int, Result], None] | None = None,
     workers: int | None = None,
+    here: bool = False,
 ) -> list[Result]:
-    """Apply a picklable function to every job; `on_done` is called with each result as it comes."""
+    """Apply a picklable function to every job; `on_done` is called with each result as it comes.
+
+    `here`: this process is one of the workers, and begins while the others start. For jobs that are short.
+    """
     workers = min(workers or count_cores(), len(jobs))
     results: dict[int, Result] = {}
 
@@ -89,38 +93,15 @@ def run_all(
             on_done(i, result)
 
     if workers > 1:
-        run_on_workers(function, jobs, keep, workers)
+        run_on_workers(function, jobs, keep, workers - here, here)
     else:
         for i, job in enumerate(jobs):
             keep(i, function(job))
     return [results[i] for i in range(len(jobs))]
 
 
-def run_beside(function: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
-    """The same for short jobs: this process begins at once, while others on its further cores still start."""
-    results: dict[int, Result] = {}
-    missing = iter(enumerate(jobs))
-    with ExitStack() as stack:
-        free = [stack.enter_context(started_worker(function)) for _ in range(min(count_cores(), len(jobs)) - 1)]
-        busy: dict[Connection, tuple[int, WorkerProcess[Job, Result]]] = {}
-        while True:
-            for worker, (i, job) in zip(free, missing, strict=False):
-                worker.send(job)
-                busy[worker.pipe] = i, worker
-            own = next(missing, None)
-            if own is not None:
-                results[own[0]] = function(own[1])
-            elif not busy:
-                return [results[i] for i in range(len(jobs))]
-            free = []
-            for pipe in wait(busy, 0.0 if own is not None else WAKE_S):
-                i, worker = busy.pop(cast(Connection, pipe))
-                results[i] = worker.receive()
-                free.append(worker)
-
-
 def run_on_workers(
-    function: Callable[[Job], Result], jobs: Sequence[Job], keep: Callable[[int, Result], None], count: int
+    function: Callable[[Job], Result], jobs: Sequence[Job], keep: Callable[[int, Result], None], count: int, here: bool
 ) -> None:
     """Give each worker a job whenever it has none; the first that raises ends them all."""
     with ExitStack() as stack:
@@ -131,9 +112,12 @@ def run_on_workers(
             for worker, (i, job) in zip(free, missing, strict=False):
                 worker.send(job)
                 busy[worker.pipe] = i, worker
-            if not busy:
+            own = next(missing, None) if here else None
+            if own is not None:
+                keep(own[0], function(own[1]))
+            elif not busy:
                 return
-            ready = wait(busy, WAKE_S)
+            ready = wait(busy, WAKE_S if own is None else 0.0)
             answered = [busy.pop(pipe) for pipe in list(busy) if pipe in ready]
             results = [(i, worker.receive()) for i, worker in answered]
             free = [worker for _, worker in answered]

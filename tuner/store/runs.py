@@ -154,8 +154,8 @@ def list_runs(
     return RUNS.load(session, query.order_by(RUNS.c.id.desc()).limit(limit))
 
 
-def list_runs_seen(session: Session, application: str, state: str, now: float, limit: int) -> list[TuningRun]:
-    """Those in a state as people see it, the newest first."""
+def list_runs_seen(session: Session, application: str, state: str | None, now: float, limit: int) -> list[TuningRun]:
+    """Those in a state as people see it, or in any, the newest first."""
     if state not in ("running", INTERRUPTED):
         return list_runs(session, application, state, limit)
     return [run for run in list_runs(session, application, "running") if find_state(run, now) == state][:limit]

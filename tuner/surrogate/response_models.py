@@ -99,7 +99,8 @@ LEAST_OVERHEAD = 1e-3  # seconds
 HIGHEST = 0.98  # g rho, beyond which they are not
 ODD = 4.0  # standard deviations, at which a batch's noise is cut
 DRAWS = np.random.default_rng(20_240_811).standard_normal((LENGTH, CHAINS // 2, 1))
-OF_SHARING = ("shared", "usual", "most")  # seconds of overhead that replicas share; how many it is of; most seen
+# Of an overhead that replicas share: its seconds on one, the replicas that the whole is stated for, the most seen.
+SHARED, USUAL, MOST = OF_SHARING = ("shared_overhead", "usual_replicas", "most_replicas")
 Parameters = Mapping[str, float]
 Explain = Callable[[Any, float], Floats]  # durations by overhead, which may differ by window, and work
 
@@ -248,9 +249,9 @@ def fit_duration(explain: Explain, duration: Floats, replicas: Floats | None) ->
         overhead, shared = fit_robustly(
             lambda p: explain(p[0] + min(p[1], p[0] * usual) * apart, 1.0), duration, [[float(only), 0.1]], np.zeros(2)
         )
-        part = {"shared": float(min(shared, overhead * usual)), "usual": usual, "most": float(replicas.max())}
+        part = {SHARED: float(min(shared, overhead * usual)), USUAL: usual, MOST: float(replicas.max())}
         found.append({"overhead": float(overhead), "work": 1.0, **part})
-        errors.append(duration - explain(overhead + part["shared"] * apart, 1.0))
+        errors.append(duration - explain(overhead + part[SHARED] * apart, 1.0))
     missed = [float(np.mean(np.abs(one))) for one in errors]
     best = min(range(1, len(found)), key=lambda i: missed[i])
     best = best if missed[best] < WORTH * missed[0] else 0
@@ -259,10 +260,10 @@ def fit_duration(explain: Explain, duration: Floats, replicas: Floats | None) ->
 
 def overhead_by(parameters: Parameters, replicas: float) -> float:
     """The overhead of a batch on so many replicas; of more than were seen as of those."""
-    if "shared" not in parameters:
+    if SHARED not in parameters:
         return parameters["overhead"]
-    apart = 1.0 / min(max(1.0, replicas), parameters["most"]) - 1.0 / parameters["usual"]
-    return max(LEAST_OVERHEAD, parameters["overhead"] + parameters["shared"] * apart)
+    apart = 1.0 / min(max(1.0, replicas), parameters[MOST]) - 1.0 / parameters[USUAL]
+    return max(LEAST_OVERHEAD, parameters["overhead"] + parameters[SHARED] * apart)
 
 
 def with_overhead_of(parameters: Parameters, replicas: float) -> Parameters:
@@ -292,10 +293,8 @@ def fit_unseen_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
 
 def beat(load: WindowLoad, parameters: Parameters) -> tuple[Floats, Floats]:
     """A tuple's wait for its trigger and its batch's duration [W]; infinite where work outruns the replicas."""
-    if "shared" in parameters:
-        wait, duration = np.empty(load.rate.size), np.empty(load.rate.size)
-        for many, there in list_counts(load):
-            wait[there], duration[there] = beat(select_windows(load, there), with_overhead_of(parameters, many))
+    if SHARED in parameters:
+        wait, duration = find_by_count(load, parameters, lambda *part: np.array(beat(*part)))
         return wait, duration
     share = parameters["work"] * load.utilisation
     if parameters["noise"] <= 0.0:
@@ -313,10 +312,17 @@ def stretch_beyond(share: Floats) -> Floats:
     return np.maximum(1.0, rest)
 
 
-def list_counts(load: WindowLoad) -> list[tuple[float, Flags]]:
-    """Numbers of replicas, and the windows that have so many."""
+def find_by_count(load: WindowLoad, parameters: Parameters, find: Callable[[WindowLoad, Parameters], Floats]) -> Floats:
+    """What is found [..., W] of the windows of each number of replicas, which has an overhead of its own."""
     counts = load.replicas.sum(axis=1)
-    return [(float(many), counts == many) for many in np.unique(counts)]
+    parts = [
+        (there, find(select_windows(load, there), with_overhead_of(parameters, many)))
+        for many, there in ((float(many), counts == many) for many in np.unique(counts))
+    ]
+    found = np.empty((*parts[0][1].shape[:-1], counts.size))
+    for there, part in parts:
+        found[..., there] = part
+    return found
 
 
 def beat_evenly(share: Floats, parameters: Mapping[str, Any]) -> tuple[Floats, Floats]:
@@ -408,12 +414,9 @@ def predict_quantile(name: str, load: WindowLoad, parameters: Mapping[str, float
         times = np.vectorize(replica_response_time, otypes=[np.float64])
         variance = parameters.get("variance", load.variance)
         return parameters["constant"] + times(load.each, load.mean, variance, load.slowest, quantile)
-    if "shared" in parameters:
-        found = np.empty(load.rate.size)
-        for many, there in list_counts(load):
-            alone = with_overhead_of({**parameters, "memory": 0.0}, many)
-            found[there] = predict_quantile(name, select_windows(load, there), alone, quantile)
-        return found
+    if SHARED in parameters:
+        felt = {**parameters, "memory": 0.0}
+        return find_by_count(load, felt, lambda part, own: predict_quantile(name, part, own, quantile))
     batches, share = to_micro_batches(parameters), parameters["work"] * load.utilisation
     inside = np.minimum(share, HIGHEST)
     grid = np.linspace(inside.min(), inside.max(), LOADS) if batches.noise_s > 0.0 else np.unique(inside)
@@ -431,7 +434,7 @@ def to_micro_batches(parameters: Parameters) -> MicroBatches:
         noise_s=parameters["noise"],
         delay_s=parameters["delay"],
         part=parameters["part"],
-        overhead_curve_s=tuple(overhead_by(parameters, k) for k in range(1, 1 + round(parameters.get("most", 0.0)))),
+        overhead_curve_s=tuple(overhead_by(parameters, k) for k in range(1, 1 + round(parameters.get(MOST, 0.0)))),
     )
 
 

@@ -14,7 +14,7 @@ from scaler.model.units import format_bytes, format_count, format_moment, format
 from tuner.surrogate.estimate import Estimate, format_estimate
 from tuner.surrogate.fitted_application import find_hold
 from tuner.surrogate.reconfiguration_times import LEAST_EVENTS
-from tuner.surrogate.response_models import MODELS, OF_SHARING, overhead_by
+from tuner.surrogate.response_models import MODELS, OF_SHARING, SHARED, overhead_by
 from tuner.surrogate.supply import estimate_rate
 from tuner.surrogate.surrogate import (
     Calibration,
@@ -102,7 +102,7 @@ def format_model(operator: OperatorSurrogate) -> str:
     if operator.response is None:
         return "no model of response times"
     parameters = dict(operator.response.parameters)
-    if "shared" in parameters:
+    if SHARED in parameters:
         parameters |= {"overhead of one replica": overhead_by(parameters, 1)}
     told = {name: value for name, value in parameters.items() if value and name not in OF_SHARING}
     shown = (f"{name} {format_parameter(name, value)}" for name, value in told.items())

@@ -23,7 +23,7 @@ from tuner.pipeline.sources.found import InputFile, find_gaps
 from tuner.pipeline.sources.log_file import FilePiece, arrow_schema, pack, read_pieces
 from tuner.pipeline.sources.pieces import STREAMING, cut_pieces, refuse, weigh
 from tuner.pipeline.sources.progress_documents import fetch, is_address, parse_text, read_file
-from tuner.simulation.workers import count_cores, run_beside
+from tuner.simulation.workers import count_cores, run_all
 
 SPREAD_BYTES = 512 << 20  # of text, from which on other processes are worth their start
 SHARES = 8  # of each core, so that all end at about the same time
@@ -122,7 +122,7 @@ def read_events(found: Sequence[InputFile]) -> pa.Table:
     cores = count_cores()
     if sum(map(weigh, found)) < SPREAD_BYTES or cores < 2:
         return read_pieces([piece for bundle in cut_pieces(found, 1, split=False) for piece in bundle])
-    return pa.concat_tables([EVENTS.empty_table(), *run_beside(read_pieces, cut_pieces(found, SHARES * cores))])
+    return pa.concat_tables([EVENTS.empty_table(), *run_all(read_pieces, cut_pieces(found, SHARES * cores), here=True)])
 
 
 def read_progress(found: Sequence[InputFile], application: str | None, strict: bool = True) -> TableResult:

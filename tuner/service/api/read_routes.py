@@ -55,7 +55,7 @@ from tuner.store.records import (
     Trial,
     TuningRun,
 )
-from tuner.store.runs import find_run, list_runs, list_runs_seen, load_retuning, load_run
+from tuner.store.runs import find_run, list_runs_seen, load_retuning, load_run
 from tuner.store.samples import stream_samples
 from tuner.store.trials import TrialFilter, find_made_of, find_trial, list_trials, load_repeats
 from tuner.views.tuning_documents import (
@@ -286,11 +286,7 @@ def runs(request: Request, app: App, given: Given, asked: Annotated[RunFilter, Q
     now = given.settings.clock()
 
     def read(session: Session, most: int) -> Iterable[Any]:
-        if asked.state is None:
-            found = list_runs(session, app, limit=most)
-        else:
-            found = list_runs_seen(session, app, asked.state, now, most)
-        return [lay_out_run(one, now) for one in found]
+        return [lay_out_run(one, now) for one in list_runs_seen(session, app, asked.state, now, most)]
 
     return list_from(request, app, given, asked, read)
 

@@ -37,7 +37,7 @@ from tuner.store.runs import (
 log = logging.getLogger(__name__)
 PASS_S = 0.5  # between two passes
 RETRY_S, SEARCH_WAIT_S = 60.0, 5.0  # after a failure, and where another search is under way
-GRACE_S = 10.0  # for a search to reach its next trial when the daemon is to end
+GRACE_S = 3.0  # for a search to reach its next trial when the daemon is to end
 
 
 @dataclass(slots=True)

@@ -1,12 +1,12 @@
 """How near the simulator comes to a live application on a real standalone cluster, under five loads.
 
-python -m tests.bench.bench_fidelity [--runs 3] [--loads steady ramp ...] [--seconds 165] [--calibration 400]
+python -m tests.bench.bench_fidelity [--runs 3] [--loads steady ramp ...] [--seconds 272] [--calibration 400]
                                      [--folder FOLDER]
 python -m tests.bench.bench_fidelity --again FOLDER      (the comparison anew, without the cluster)
 
 One operator whose records are served by sleeping, so that two cores suffice, scaled by the planner. A calibration run
 comes first: the surrogate is fitted from its first third, which alone is played, and the objective of all agents made
-of that. Then each load is run, and replayed with the same arrivals, policy and objective beside it. About 55 minutes.
+of that. Then each load is run, and replayed with the same arrivals, policy and objective beside it. About 80 minutes.
 
 Runs differ by chance. How much of the tolerances that takes is told by runs of the simulator held against itself: a
 perfect simulator would hold no more often than that.
@@ -47,6 +47,7 @@ from tests.bench.fidelity_loads import (
     COST,
     KEPT,
     KILLED,
+    SECONDS,
     SLOT_S,
     Load,
     list_loads,
@@ -70,7 +71,6 @@ TITLES = {
     "recovery": "recovery (s)",
 }
 MEASURES = tuple(TITLES)
-SECONDS = 165.0  # of a run; all fifteen and the calibration take 55 minutes
 LOST_S = 5.0  # within which the replicas of a killed worker are gone
 
 

@@ -13,15 +13,13 @@ from tuner.demo.cluster import Worker
 SMALL = NodeType("small", 1.0, 1.0)
 K_MAX = 4
 COST = 0.05  # seconds of a record, slept
-BOUND = 6.5  # seconds of the mean response time: a slot is clearly within it or over it
+BOUND = 4.5  # seconds of the mean response time: a slot is clearly within it or over it
 WEIGHTS = Weights(0.6, 0.02, 0.38)
-SLOT_S, TRIGGER_S = (
-    15.0,
-    2.0,
-)  # a slot sees replicas come and a backlog worked off
+SLOT_S, TRIGGER_S = 8.0, 2.0  # replicas that are ordered come within a slot
+SECONDS = 34 * SLOT_S  # of a run: one late slot more or less is less than three points
 TASKS = 12  # of a batch: any number of replicas up to K_MAX shares them evenly
-CALM, HIGH = 10.5, 36.0  # records per second: one replica serves the first, three the second, with one less it grows
-UP, DOWN = 2, 2  # slots of a spike, and those until the next
+STEADY, CALM, HIGH = 21.0, 16.0, 48.0  # records per second; two replicas serve the first two, three or four the last
+UP, DOWN = 1, 3  # slots of a spike, and those until the next
 WINDOW_S = 4.0  # of samples
 KEPT, KILLED = (  # of two replicas one at most is lost
     Worker(host, SMALL.name, SMALL.speedup, many, f"{650 * many}m")
@@ -58,11 +56,11 @@ def list_loads(seconds: float) -> dict[str, Load]:
     spikes = max(1, int((seconds - at(0.2)) // ((UP + DOWN) * SLOT_S)))
     rest = seconds - at(0.2) - spikes * (UP + DOWN) * SLOT_S
     return {
-        "steady": Load(((seconds, 2.0 * CALM),), 2),
-        "ramp": Load(((at(0.2), CALM), *ramp, (seconds - at(0.8), HIGH)), 1, at(0.2)),
-        "step x3": Load(((at(0.25), CALM), (at(0.75) - at(0.25), HIGH), (seconds - at(0.75), CALM)), 1, at(0.25)),
-        "spikes": Load((*((at(0.2), CALM), *spikes * spike), *(((rest, CALM),) if rest else ())), 1, at(0.2)),
-        "killed": Load(((seconds, 2.0 * CALM),), 2, at(0.35), at(0.35)),  # a replica on each worker
+        "steady": Load(((seconds, STEADY),), 2),
+        "ramp": Load(((at(0.2), CALM), *ramp, (seconds - at(0.8), HIGH)), 2, at(0.2)),
+        "step x3": Load(((at(0.25), CALM), (at(0.75) - at(0.25), HIGH), (seconds - at(0.75), CALM)), 2, at(0.25)),
+        "spikes": Load((*((at(0.2), CALM), *spikes * spike), *(((rest, CALM),) if rest else ())), 2, at(0.2)),
+        "killed": Load(((seconds, STEADY),), 2, at(0.35), at(0.35)),  # a replica on each worker
     }
 
 
@@ -71,10 +69,10 @@ def plan_calibration(seconds: float) -> tuple[Load, Script]:
 
     Between two changes lies more than windows take to settle.
     """
-    rates, replicas = (1.6, 2.1, 2.5, 1.0, 1.0, 2.1, 1.0, 1.0), (3, 2, 4, 1, 4, 2, 1, 3)
+    rates, replicas = (17.0, 22.0, 26.0, 10.5, 10.5, 22.0, 10.5, 10.5), (3, 2, 4, 1, 4, 2, 1, 3)
     length = seconds / len(rates)
     script = [((i + 0.4) * length, {SMALL.name: k}) for i, k in enumerate(replicas)]
-    return Load(tuple((length, rate * CALM) for rate in rates), 2), script
+    return Load(tuple((length, rate) for rate in rates), 2), script
 
 
 def make_setup(load: Load, master: str, page: str, log: str, ours: bool) -> Setup:

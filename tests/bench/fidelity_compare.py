@@ -25,6 +25,7 @@ from sim.replay import Record
 from sim.replicas import Plant
 from sim.setting import Setting, tasks
 from sim.trace import Trace
+from tests.bench.fidelity_fit import DELAY_S
 from tests.bench.fidelity_loads import BOUND, SLOT_S, SMALL, Load
 from tests.live.proof_bed import read_lines
 from tests.live.proof_forecast import find_end
@@ -184,6 +185,7 @@ def replay(
             ended = float(twin.clock[END])
             for p, plant in ((run.truth, run.plant), (problem, twin)):
                 take_from_batch(p, plant, 0, min(lost, int(plant.change.serving[0])))
+                plant.change.boot_left[: plant.change.booting[0]] -= DELAY_S  # Spark replaces it without a decision
             means[slot - 1] += served[-1].put_off(twin, ended)
         replicas[slot] = mean_serving(run.plant.change)
         before, here = run.k.copy(), slice(slot, slot + 1)

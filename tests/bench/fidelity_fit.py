@@ -38,6 +38,7 @@ from tuner.surrogate.surrogate import Surrogate
 
 STORE, HISTORY = "fidelity.db", "history"
 POLICY = "planner"
+DELAY_S = min(REPORT_DELAY_S, 0.1 * SLOT_S)  # from the end of a slot until agents decide
 
 
 def ingest_calibration(folder: Path, run: Path) -> None:
@@ -78,8 +79,7 @@ def make_setting(surrogate: Surrogate, starts: Sequence[float]) -> tuple[Setting
     shape = Application((Operator(OPERATOR, Moments(1.0, 1.0), K_MAX, stateful=True),), name=APP)
     application, constants = build_application(surrogate, shape), list_constants(surrogate)
     in_batches = application.operators[0].batches is not None
-    delay = min(REPORT_DELAY_S, 0.1 * SLOT_S)  # agents decide so long after the end of a slot
-    node = replace(SMALL, supply=Supply(start_s=tuple(delay + start for start in starts)))
+    node = replace(SMALL, supply=Supply(start_s=tuple(DELAY_S + start for start in starts)))
     setting = Setting(
         application, Infrastructure("fidelity", (node,), SMALL.price), Trace([1.0], SLOT_S), POLICY,
         r_max=subtract_constants(application, constants, BOUND), weights=WEIGHTS, highest_rate=HIGH,

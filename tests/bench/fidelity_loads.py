@@ -13,7 +13,7 @@ from tuner.demo.cluster import Worker
 SMALL = NodeType("small", 1.0, 1.0)
 K_MAX = 4
 COST = 0.05  # seconds of a record, slept
-BOUND = 4.5  # seconds of the mean response time: a slot is clearly within it or over it
+BOUND = 3.75  # seconds of the mean response time: a slot is clearly within it or over it
 WEIGHTS = Weights(0.6, 0.02, 0.38)
 SLOT_S, TRIGGER_S = 8.0, 2.0  # replicas that are ordered come within a slot
 SECONDS = 34 * SLOT_S  # of a run: one late slot more or less is less than three points
@@ -50,14 +50,14 @@ def list_loads(seconds: float) -> dict[str, Load]:
     def at(share: float) -> float:
         return round(share * seconds / SLOT_S) * SLOT_S
 
-    steps = round((at(0.8) - at(0.2)) / SLOT_S)
+    steps = round((at(0.5) - at(0.2)) / SLOT_S)
     ramp = tuple((SLOT_S, CALM + (HIGH - CALM) * (i + 1) / steps) for i in range(steps))
     spike = ((UP * SLOT_S, HIGH), (DOWN * SLOT_S, CALM))
     spikes = max(1, int((seconds - at(0.2)) // ((UP + DOWN) * SLOT_S)))
     rest = seconds - at(0.2) - spikes * (UP + DOWN) * SLOT_S
     return {
         "steady": Load(((seconds, STEADY),), 2),
-        "ramp": Load(((at(0.2), CALM), *ramp, (seconds - at(0.8), HIGH)), 2, at(0.2)),
+        "ramp": Load(((at(0.2), CALM), *ramp, (seconds - at(0.5), HIGH)), 2, at(0.2)),
         "step x3": Load(((at(0.25), CALM), (at(0.75) - at(0.25), HIGH), (seconds - at(0.75), CALM)), 2, at(0.25)),
         "spikes": Load((*((at(0.2), CALM), *spikes * spike), *(((rest, CALM),) if rest else ())), 2, at(0.2)),
         "killed": Load(((seconds, STEADY),), 2, at(0.35), at(0.35)),  # a replica on each worker

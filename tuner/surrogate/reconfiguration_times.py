@@ -54,7 +54,7 @@ def measure_reconfigurations(
     work = work * find_stretch(windows, duration)
     overhead = np.array([overhead_by(rhythm, count) for count in counts])
     usual = windows.batches * (overhead + rhythm["work"] * work)
-    passed = counted & find_passed(windows, duration)
+    passed = counted & find_passed(windows, duration, float(np.median(interval[fitted])))
     excess = np.where(known, windows.batch_time - usual, np.where(passed, 0.0, np.nan))
     felt_s = FELT * float(np.median(np.maximum(interval, duration)[fitted]))
     events = list(find_events(windows, excess, calm, passed, felt_s))
@@ -62,13 +62,16 @@ def measure_reconfigurations(
     return tuple(summarise_events(name, some) for name, some in sides.items() if some)
 
 
-def find_passed(windows: Windows, duration: Floats) -> Flags:
-    """Windows in which no batch ended since one ran on that ended later [W]; its excess is of the window of its end."""
+def find_passed(windows: Windows, duration: Floats, usual_s: float) -> Flags:
+    """Windows in which no batch ended since one ran on that ended later [W]; its excess is of the window of its end.
+
+    The one before it may have ended with the window before, and it have begun at the next trigger.
+    """
     ended = duration > 0.0
     index = np.where(ended, np.arange(duration.size), duration.size)
     after = np.minimum.accumulate(index[::-1])[::-1]  # the next window in which a batch ended
     began = np.append(windows.start - np.nan_to_num(duration), np.inf)[after]
-    return ~ended & (began <= windows.start)
+    return ~ended & (began <= windows.start + usual_s)
 
 
 def find_stretch(windows: Windows, duration: Floats) -> Floats:

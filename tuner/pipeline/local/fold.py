@@ -24,6 +24,7 @@ from tuner.pipeline.local.columns import (
     encode,
     get_numbers,
     make_table,
+    rank,
     run_max,
 )
 from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, MEASURED, SKETCH, SPREAD, STATE_LEVELS, SUMS
@@ -96,7 +97,7 @@ def drop_repeated(samples: pa.Table) -> pa.Table:
     if not same.size or int(same.max()) + 1 == same.size:
         return samples
     order: list[Any] = [falling(get_numbers(samples, "completeness"))]
-    order += [-encode(samples[INGEST])] if INGEST in samples.column_names else []
+    order += [-rank(samples[INGEST])] if INGEST in samples.column_names else []
     order += [falling(get_numbers(samples, name)) for name in ("end", "start")]
     order += [falling_text(samples["node_type"])]
     order += [falling(get_numbers(samples, name)) for name in MEASURED]
@@ -110,7 +111,7 @@ def falling(values: Floats) -> Floats:
 
 
 def falling_text(column: pa.ChunkedArray) -> Ints:
-    codes = encode(column)
+    codes = rank(column)
     return np.where(column.is_null().to_numpy(), 1, -codes)
 
 

@@ -26,7 +26,7 @@ from tuner.search.recommendation import make_model
 from tuner.surrogate.fit import fit
 from tuner.surrogate.fitted_application import apply_measured, find_hold
 from tuner.surrogate.observed_windows import build_windows, divide, find_changes
-from tuner.surrogate.reconfiguration_times import LEAST_EVENTS, measure_reconfigurations, measure_state
+from tuner.surrogate.reconfiguration_times import LEAST_EVENTS, find_passed, measure_reconfigurations, measure_state
 from tuner.surrogate.surrogate import (
     OperatorSurrogate,
     ReconfigurationTime,
@@ -117,6 +117,24 @@ def test_batch_that_outlasts_windows_is_charged_whole() -> None:
     assert found["out"].events >= LEAST_EVENTS
     assert found["out"].seconds is not None
     assert found["out"].seconds.value == pytest.approx(150.0, rel=0.05)
+
+
+@pytest.mark.parametrize(("usual_s", "passed"), [(5.0, False), (20.0, True)])
+def test_window_in_which_a_batch_begins_that_ends_in_the_next_is_passed(usual_s: float, passed: bool) -> None:
+    """The batch of 50 s that ends with the third window's begin is the first after the one that ended before the
+    second: where triggers are 20 s apart, none is missing.
+    """
+    times = [40.0, None, 50.0, 40.0]
+    samples = [
+        Sample(
+            "shop", "count", 60.0 * i, 60.0 * (i + 1), "progress", node_type="plain", replicas=3.0,
+            batches=None if lasted is None else 1.0, batch_time=lasted,
+        )
+        for i, lasted in enumerate(times)
+    ]  # fmt: skip
+    windows = build_windows(samples)["count"]
+    found = find_passed(windows, divide(windows.batch_time, windows.batches), usual_s)
+    assert found.tolist() == [False, passed, False, False]
 
 
 def test_two_events_tell_nothing() -> None:

@@ -130,7 +130,7 @@ class Driver:
         return IdleTrigger(status.run, time, batch) if status is not None and status.idle and time > 0.0 else None
 
     def request_planned_batch(self, query: str) -> PlannedBatch | None:
-        """The batch that was planned last."""
+        """The batch that was planned last; None while the next one is, for offsets change before their log has them."""
         found = self.session.streams().get(query)
         if found is None:
             return None
@@ -138,9 +138,11 @@ class Driver:
         planned = stream.offsetLog().getLatest()
         if not planned.isDefined() or not (metadata := planned.get()._2().metadataOpt()).isDefined():
             return None
-        time = metadata.get().batchTimestampMs() / 1000.0
+        batch, time = int(planned.get()._1()), metadata.get().batchTimestampMs() / 1000.0
         ended, latest = read_offsets(stream.availableOffsets()), read_offsets(stream.latestOffsets())
-        return PlannedBatch(int(planned.get()._1()), time, ended, latest)
+        if int(stream.getLatestExecutionContext().batchId()) != batch:  # asked last
+            return None
+        return PlannedBatch(batch, time, ended, latest)
 
     def find_checkpoint(self, query: str) -> str | None:
         """The query's checkpoint folder."""

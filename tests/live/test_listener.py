@@ -86,8 +86,10 @@ def test_a_real_stream_gives_back_its_arrivals_and_its_times(spark: SparkSession
         while count_small(sensor, operator) < 3 and time.time() < limit:  # what gathered at the start is done
             time.sleep(0.05)
         start, end = time.time(), time.time() + 4.0
+        planned = []
         while time.time() < end + 0.5:
-            time.sleep(0.05)
+            planned.append(sensor.driver.request_planned_batch(operator.query))
+            time.sleep(0.005)
         seen = sensor.read("ticks", start, end)
         flight, last = (
             sensor.driver.request_planned_batch(operator.query),
@@ -97,6 +99,10 @@ def test_a_real_stream_gives_back_its_arrivals_and_its_times(spark: SparkSession
         query.stop()
         timer.close()
         sensor.close()
+    ended = {trigger.batch: trigger.ended for trigger in sensor.histories[operator.query].triggers}
+    told = [(add_offsets(one.ended[0]), ended[one.batch]) for one in planned if one and one.batch in ended]
+    assert len(told) > 100
+    assert [pair for pair in told if pair[0] != pair[1]] == []  # nor while the next batch is planned
     assert flight is not None
     assert flight.batch >= last.batch
     assert flight.time >= last.time - 0.5

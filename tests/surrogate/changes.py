@@ -24,8 +24,10 @@ def changing_stream(
     noise: float = 0.1,
     seed: int = 1,
     shared: float = 0.0,
+    spread: bool = False,
 ) -> list[Sample]:
-    """`shared` is of the overhead, and divided by the replicas.
+    """`shared` is of the overhead, and divided by the replicas; `spread`: tuples count as they are served, as tasks
+    tell, and else as their batch ends.
 
     `hold(n)`: seconds that a change by n replicas adds to the next batch; `rate(t)`: tuples per second.
     """
@@ -52,14 +54,17 @@ def changing_stream(
     sizes = np.array([float(b.tuples) for b in batches])
     within = ends < windows * WINDOW
     ends, starts, sizes = ends[within], starts[within], sizes[within]
+    edges = WINDOW * np.arange(windows + 1)[:, None]
+    served = np.diff((sizes * np.clip((edges - starts) / (ends - starts), 0.0, 1.0)).sum(axis=1))
+    taken = served if spread else by_window(ends, sizes, windows)
     columns = {
         "arrived": by_window(arrivals, np.ones(arrivals.size), windows),
-        "tuples_in": by_window(ends, sizes, windows),
+        "tuples_in": taken,
         "batches": by_window(ends, np.ones(ends.size), windows),
         "batch_time": by_window(ends, ends - starts, windows),
-        "service_n": by_window(ends, sizes, windows),
-        "service_sum": by_window(ends, sizes * mean, windows),
-        "service_squares": by_window(ends, sizes * mean**2, windows),
+        "service_n": taken,
+        "service_sum": taken * mean,
+        "service_squares": taken * mean**2,
         "response_n": by_window(ends, sizes, windows),
         "response_sum": by_window(ends, sizes * (ends - starts + trigger / 2.0), windows),
     }

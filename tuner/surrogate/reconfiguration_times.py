@@ -55,7 +55,8 @@ def measure_reconfigurations(
     overhead = np.array([overhead_by(rhythm, count) for count in counts])
     usual = windows.batches * (overhead + rhythm["work"] * work)
     passed = counted & find_passed(windows, duration, float(np.median(interval[fitted])))
-    excess = np.where(known, windows.batch_time - usual, np.where(passed, 0.0, np.nan))
+    served = np.nan_to_num(windows.tuples_in * divide(share, windows.rate))
+    excess = np.where(known, windows.batch_time - usual, np.where(passed, -rhythm["work"] * served, np.nan))
     felt_s = FELT * float(np.median(np.maximum(interval, duration)[fitted]))
     events = list(find_events(windows, excess, calm, passed, felt_s))
     sides = {"out": [e for e in events if e.replicas > 0], "in": [e for e in events if e.replicas < 0]}
@@ -63,7 +64,7 @@ def measure_reconfigurations(
 
 
 def find_passed(windows: Windows, duration: Floats, usual_s: float) -> Flags:
-    """Windows in which no batch ended since one ran on that ended later [W]; its excess is of the window of its end.
+    """Windows in which no batch ended since one ran on that ended later [W]; its time is of the window of its end.
 
     The one before it may have ended with the window before, and it have begun at the next trigger.
     """
@@ -164,17 +165,20 @@ def average(values: Sequence[float]) -> Estimate | None:
 
 
 def fit_sizes(events: Sequence[Event]) -> tuple[float, float]:
-    """Seconds of a change, and of each of its replicas: least squares, neither below zero."""
+    """Seconds of a change, and of each of its replicas: least squares of shares of the size, neither below zero.
+
+    What one change takes more than another of its size grows with the size.
+    """
     size = np.array([abs(event.replicas) for event in events], dtype=np.float64)
-    seconds = np.array([event.seconds for event in events])
-    spread = size - size.mean()
-    each = float(spread @ seconds / (spread @ spread)) if spread.any() else 0.0
-    base = float(seconds.mean() - each * size.mean())
+    of_one, inverse = np.array([event.seconds for event in events]) / size, 1.0 / size
+    spread = inverse - inverse.mean()
+    base = float(spread @ of_one / (spread @ spread)) if np.ptp(size) > 0.0 else 0.0
+    each = float(of_one.mean() - base * inverse.mean())
+    if np.ptp(size) == 0.0:
+        return max(0.0, each * float(size[0])), 0.0
     if each < 0.0:
-        return max(0.0, float(seconds.mean())), 0.0
-    if base < 0.0:
-        return 0.0, max(0.0, float(size @ seconds / (size @ size)))
-    return base, each
+        return max(0.0, float(inverse @ of_one / (inverse @ inverse))), 0.0
+    return (base, each) if base > 0.0 else (0.0, max(0.0, float(of_one.mean())))
 
 
 def measure_state(windows: Windows) -> StateSize | None:

@@ -51,8 +51,9 @@ def measure_reconfigurations(
     columns = (interval, duration, work, windows.batches, share)
     counts = windows.replicas.sum(axis=1)
     rhythm = fit_rhythm(*(column[fitted] for column in columns), replicas=counts[fitted])
-    work = work * find_stretch(windows, duration)
-    overhead = np.array([overhead_by(rhythm, count) for count in counts])
+    stretch = find_stretch(windows, duration)
+    work = work * stretch
+    overhead = np.array([overhead_by(rhythm, count) for count in counts / stretch])  # of those that it began on
     usual = windows.batches * (overhead + rhythm["work"] * work)
     passed = counted & find_passed(windows, duration, float(np.median(interval[fitted])))
     served = np.nan_to_num(windows.tuples_in * divide(share, windows.rate))

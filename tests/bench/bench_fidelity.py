@@ -6,7 +6,7 @@ python -m tests.bench.bench_fidelity --again FOLDER      (the comparison anew, w
 
 One operator whose records are served by sleeping, so that two cores suffice, scaled by the planner. A calibration run
 comes first: the surrogate is fitted from its first third, which alone is played, and the objective of all agents made
-of that. Then each load is run, and replayed with the same arrivals, policy and objective beside it. About 80 minutes.
+of that. Then each load is run, and replayed with the same arrivals, policy and objective beside it. About 85 minutes.
 
 Runs differ by chance. How much of the tolerances that takes is told by runs of the simulator held against itself: a
 perfect simulator would hold no more often than that.
